@@ -77,7 +77,7 @@ test: .venv/.tests  ## one test of each kind, four files at a time; neither Dock
 test-all: .venv/.tests  ## all tests that need no SQL Server, and which branches they reach: what CI runs on GitHub
 	@mkdir -p .venv/coverage
 	@.venv/bin/python -m coverage erase
-	@.venv/bin/python -m coverage run -m pytest -m "not sqlserver" -n 4 --dist loadfile --no-loadscope-reorder
+	@.venv/bin/python -m coverage run -m pytest -m "not sqlserver" -n 4 --dist loadfile --no-loadscope-reorder -o python_files="test_*.py batches.py"
 	@.venv/bin/python -m coverage combine --quiet
 	@.venv/bin/python -m coverage report
 

@@ -17,6 +17,7 @@ from tests.parity.recording import recording
 
 _HERE = Path(__file__).parent
 _NUMBERS = itertools.count(1)
+_STATEMENT_S_MAX = 60  # a server ends what does not end by itself
 _SESSION = secrets.token_hex(4)
 _SERVICES = """
 CREATE MESSAGE TYPE [//Test/Message] VALIDATION = NONE;
@@ -79,6 +80,7 @@ def connect(request, server, driver) -> Iterator[Callable[..., pyodbc.Connection
 
     def open_connection(*, autocommit: bool = True) -> pyodbc.Connection:
         opened.append(pyodbc.connect(server.connection_string(driver, database), autocommit=autocommit))
+        opened[-1].timeout = _STATEMENT_S_MAX
         return opened[-1] if recorder is None else recorder.connection(opened[-1])
 
     try:

@@ -1,11 +1,13 @@
 """Cells and a table on Spark's standalone master and two workers, whose Python has no packages."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark import SparkContext
 
@@ -52,11 +54,15 @@ def master(gateway: Any, warm_jvm: dict[str, str], tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(SparkContext, "_gateway", None)
     monkeypatch.setattr(SparkContext, "_jvm", None)
     spark.util.Utils.setCustomHostname("127.0.0.1")
+    folders = Path(pyspark.__file__).with_name("work")  # workers keep there what travelled, 630 MB
+    before = set(folders.glob("*"))
     cluster = spark.deploy.LocalSparkCluster.apply(2, 1, 512, spark.SparkConf(False))
     try:
         yield cluster.start()[0]
     finally:
         cluster.stop()
+        for folder in set(folders.glob("*")) - before:
+            shutil.rmtree(folder, ignore_errors=True)
         for name in defaults:
             jvm.System.clearProperty(name)
 

@@ -14,6 +14,7 @@ from tests.parity.journal import Recording
 
 RESULTS = Path("results")
 SUITE = "tests/conformance"
+FILES = "python_files=test_*.py batches.py"
 NO_SERVER = 3
 # The mark that selects the tests of a kind of server. SQL Server first, because it may fail to start.
 _KINDS = {"sqlserver": "sqlserver", "embedded": "not sqlserver"}
@@ -45,7 +46,7 @@ def record(path: Path, marked: str, tests: list[str]) -> Recording:
     path.unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "--no-header", "-p", "no:cacheprovider"]
     # One driver: two would record everything twice.
-    select = ["-m", marked, "-k", "microsoft", "--record", str(path)]
+    select = ["-m", marked, "-k", "microsoft", "--record", str(path), "-o", FILES]
     done = subprocess.run([*command, *select, *(tests or [SUITE])], check=False, stdin=subprocess.DEVNULL)
     if done.returncode not in (0, 1, 5):  # passed, failed, none selected
         raise SystemExit(f"parity: pytest ended with exit code {done.returncode}")

@@ -116,7 +116,7 @@ def _result(result: Result, names: Names, given: frozenset[str]) -> dict[str, An
             for row in result.rows
         ],
         "row_count": result.row_count,
-        "messages": [names.text(text, given) for text in result.messages],
+        "messages": [names.text(text, given) for _, text in result.messages],
     }
 
 

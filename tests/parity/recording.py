@@ -26,7 +26,7 @@ class Result:
     columns: list[tuple[Any, ...]] | None
     rows: list[Any]
     row_count: int
-    messages: list[str]
+    messages: list[tuple[str, str]]  # SQLSTATE with the number of the message, text
     broken: bool = False  # the error occurred while its rows were read
 
 
@@ -112,6 +112,9 @@ class RecordedConnection:
         _read(self._connection.cursor(), sent)
         return RecordedCursor(sent)
 
+    def add_output_converter(self, kind: int, convert: Callable[[bytes], Any]) -> None:
+        self._connection.add_output_converter(kind, convert)
+
     def commit(self) -> None:
         self._transaction("-- commit", self._connection.commit)
 
@@ -147,7 +150,7 @@ def _read(cursor: pyodbc.Cursor, sent: Sent) -> None:
         cursor.execute(sent.text, *sent.parameters)
         while True:
             columns = list(cursor.description) if cursor.description else None
-            result = Result(columns, [], cursor.rowcount, [text for _, text in cursor.messages or []])
+            result = Result(columns, [], cursor.rowcount, list(cursor.messages or []))
             sent.results.append(result)
             if columns:
                 result.broken = True
@@ -194,6 +197,10 @@ class RecordedCursor:
             raise self._sent.error
         if self._result.columns is None:
             raise pyodbc.ProgrammingError("No results.  Previous SQL was not a query.")
+
+    @property
+    def messages(self) -> list[tuple[str, str]]:
+        return self._result.messages
 
     def fetchone(self) -> Any:
         self._check()

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.embedded.tsql.sides import Side, World
+from tests.embedded.tsql.sides import TABLE, Side, World
 
 
 @pytest.fixture
@@ -9,12 +9,10 @@ def world() -> World:
 
 
 @pytest.fixture
-def side(world: World) -> Side:
-    """An instance whose session is in a database of its own, with a table."""
+def side(world: World, request: pytest.FixtureRequest) -> Side:
+    """An instance whose session is in a database of its own, with what the module's SET_UP makes, or a table."""
     side = world.side("Here")
     side.run("CREATE DATABASE db;")
     side.run("USE db;")
-    side.run(
-        "CREATE TABLE dbo.t (id int IDENTITY NOT NULL CONSTRAINT PK_t PRIMARY KEY, n int NOT NULL, name nvarchar(10) NULL);"
-    )
+    side.set_up(getattr(request.module, "SET_UP", TABLE))
     return side

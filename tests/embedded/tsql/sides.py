@@ -15,11 +15,18 @@ from harness.embedded.store.memory_store import MemoryStore
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.requests import ClientSession, activate, sending_problem
 from harness.embedded.tsql.storage.tables import database_of
+from harness.embedded.versions import NEWEST
 from harness.lab.scripts import load
 from tests.embedded.broker.world import Network, flush_ns
 from tests.latching import LatchingPlatform
 
 LISTINGS = Path(__file__).parent.parent.parent / "listings"
+
+
+TABLE = """
+CREATE TABLE dbo.t (id int IDENTITY NOT NULL CONSTRAINT PK_t PRIMARY KEY, n int NOT NULL, name nvarchar(10) NULL);
+GO
+"""
 
 
 class Message(Exception):
@@ -97,20 +104,48 @@ class World:
         self.seed = 0
         self.latch_ns = 0  # how long a change of a row holds the latch of its page; 0 for no latches
 
-    def side(self, name: str, version: str = "2008", *, set_up: str = "") -> Side:
+    def side(self, name: str, version: str = NEWEST, *, set_up: str = "") -> Side:
         """A new instance, after the batches of `set_up` between its lines GO."""
         self.seed += 1
         side = Side(self, name, self.seed, version)
-        for batch in filter(None, set_up.split("GO\n")):
-            side.run(batch)
+        side.set_up(set_up)
         return side
 
     def run_for(self, seconds: float) -> None:
         self.driver.run_for(seconds)
 
 
-class Side:
-    """An instance with a session. Errors are raised, except by `results` and `error`."""
+class Batches:
+    """What most tests do with an instance. Errors are raised, except by `results` and `error`."""
+
+    def results(self, text: str, session: Any = None) -> Any:
+        """The results of a batch, including its errors."""
+        raise NotImplementedError
+
+    def run(self, text: str, session: Any = None) -> Any:
+        results = self.results(text, session)
+        if results.errors:
+            raise results.errors[0]
+        return results
+
+    def set_up(self, batches: str) -> None:
+        for batch in filter(None, batches.split("GO\n")):
+            self.run(batch)
+
+    def rows(self, text: str, session: Any = None) -> list[tuple[Any, ...]]:
+        """The rows of the first result set of a batch."""
+        return self.run(text, session).sets[0][1]
+
+    def value(self, text: str, session: Any = None) -> Any:
+        return self.rows(text, session)[0][0]
+
+    def error(self, text: str, session: Any = None) -> Any:
+        """The first error of a batch that must have one."""
+        return self.results(text, session).errors[0]
+
+
+class Side(Batches):
+    """An instance with a session."""
 
     def __init__(self, world: World, name: str, seed: int, version: str) -> None:
         self.world, self.name, self.seed, self.version = world, name, seed, version
@@ -166,23 +201,6 @@ class Side:
         results = Results()
         self.finish((session or self.session).batch(text, results))
         return results
-
-    def run(self, text: str, session: ClientSession | None = None) -> Results:
-        results = self.results(text, session)
-        if results.errors:
-            raise results.errors[0]
-        return results
-
-    def rows(self, text: str, session: ClientSession | None = None) -> list[tuple[Any, ...]]:
-        """The rows of the first result set of a batch."""
-        return self.run(text, session).sets[0][1]
-
-    def value(self, text: str, session: ClientSession | None = None) -> Any:
-        return self.rows(text, session)[0][0]
-
-    def error(self, text: str, session: ClientSession | None = None) -> Message:
-        """The first error of a batch that must have one."""
-        return self.results(text, session).errors[0]
 
     def call(self, procedure: str, *values: Any, session: ClientSession | None = None, **named: Any) -> Results:
         """Call a procedure with parameters of the types that drivers choose."""

@@ -2,15 +2,10 @@
 
 import pytest
 
-from tests.embedded.tsql.sides import Side, World
-
-
-@pytest.fixture
-def side() -> Side:
-    side = World().side("Target", "2022")
-    side.run("CREATE DATABASE db; USE db; CREATE TABLE dbo.t (a int NOT NULL, b nvarchar(9) NULL)")
-    side.run("INSERT dbo.t VALUES (1, N'x'), (2, N'x'); CREATE TABLE dbo.empty (a int)")
-    return side
+SET_UP = """
+CREATE TABLE dbo.t (a int NOT NULL, b nvarchar(9) NULL)
+INSERT dbo.t VALUES (1, N'x'), (2, N'x'); CREATE TABLE dbo.empty (a int)
+"""
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ def take(mode: str, owner: str) -> str:
     return TAKE.format(0).replace("Exclusive", mode).replace("'Session'", f"'{owner}'")
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     ("held", "allowed"),
     [

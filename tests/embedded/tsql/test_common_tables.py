@@ -2,18 +2,16 @@
 
 import pytest
 
-from tests.embedded.tsql.sides import Side, World
+from tests.embedded.tsql.sides import Side
 from tests.embedded.tsql.test_permissions import as_login
 
 ROWS = [(1, "a", 5), (2, "b", 6), (3, "b", 7), (4, "b", 7)]
 
 
-@pytest.fixture
-def side() -> Side:
-    side = World().side("Here")
-    side.run("CREATE DATABASE shop; USE shop; CREATE TABLE dbo.t (id int PRIMARY KEY, name nvarchar(10), n int)")
-    side.run("INSERT dbo.t VALUES " + ", ".join(f"({number}, N'{name}', {n})" for number, name, n in ROWS))
-    return side
+SET_UP = f"""
+CREATE TABLE dbo.t (id int PRIMARY KEY, name nvarchar(10), n int)
+INSERT dbo.t VALUES {", ".join(f"({number}, N'{name}', {n})" for number, name, n in ROWS)}
+"""
 
 
 def left(side: Side) -> list[tuple[object, ...]]:
@@ -67,7 +65,7 @@ def test_a_rollback_and_a_trigger_see_what_an_expression_changed(side):
 
 def test_who_may_only_read_changes_nothing(side):
     side.run("CREATE LOGIN ann WITH PASSWORD = 'Pp1!aaaaaaaa'; CREATE USER ann; GRANT SELECT ON dbo.t TO ann")
-    ann = as_login(side, "ann")
+    ann = as_login(side, "ann", "db")
     assert side.error("WITH c AS (SELECT * FROM dbo.t) DELETE c", ann).number == 229
     side.run("GRANT DELETE ON dbo.t TO ann")
     side.run("WITH c AS (SELECT * FROM dbo.t) DELETE c WHERE id = 1", ann)

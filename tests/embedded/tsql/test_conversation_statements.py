@@ -3,18 +3,13 @@
 import pytest
 
 from harness.embedded.tsql.catalog.broker_views import RECEIVED_COLUMNS
-from tests.embedded.tsql.sides import Results
+from tests.embedded.tsql.sides import TABLE, Results
 
+SET_UP = TABLE + "CREATE QUEUE dbo.q; CREATE SERVICE s ON QUEUE dbo.q ([DEFAULT]); CREATE QUEUE dbo.other;"
 BEGIN = """
     DECLARE @h uniqueidentifier, @n uniqueidentifier;
     BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's', 'CURRENT DATABASE' WITH ENCRYPTION = OFF;
 """
-
-
-@pytest.fixture
-def side(side):
-    side.run("CREATE QUEUE dbo.q; CREATE SERVICE s ON QUEUE dbo.q ([DEFAULT]); CREATE QUEUE dbo.other;")
-    return side
 
 
 @pytest.mark.parametrize("body", ["", "(N'')", "('')", "(0x)", "(CAST('' AS varbinary(max)))"])

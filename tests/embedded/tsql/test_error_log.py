@@ -89,14 +89,13 @@ def test_the_log_is_searched_for_two_texts(side):
     assert "another log" in side.error("EXEC sp_readerrorlog 1").text
 
 
-def test_only_who_may_see_the_state_of_the_server_reads_the_log(side):
+@pytest.mark.parametrize(("version", "permission"), [("2019", "VIEW SERVER STATE"), ("2022", "VIEW ANY ERROR LOG")])
+def test_only_who_may_see_the_state_of_the_server_reads_the_log(world, version, permission):
+    side = world.side("Here", version)
     side.run("CREATE LOGIN l WITH PASSWORD = 'Secret-word-1'")
-    side.run("USE db; CREATE USER l FOR LOGIN l")
-    side.session.close()
-    session = as_login(side, "l", "db")
+    session = as_login(side, "l", "master")
     assert side.error("EXEC sp_readerrorlog", session).number == 300
-    side.session = side.connect("master")
-    side.run("GRANT VIEW SERVER STATE TO l")
+    side.run(f"GRANT {permission} TO l")
     assert side.results("EXEC sp_readerrorlog", session).errors == []
 
 

@@ -42,6 +42,7 @@ def kept_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.in_process
 def test_no_constant_is_kept_when_its_statement_is_over(side):
     side.run("CREATE TABLE dbo.w (a nvarchar(max))")
     before = kept_bytes()

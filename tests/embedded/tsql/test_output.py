@@ -2,15 +2,13 @@
 
 import pytest
 
+from tests.embedded.tsql.sides import TABLE
 
-@pytest.fixture
-def side(side):
-    side.run("""
-        CREATE TABLE dbo.source (id int IDENTITY PRIMARY KEY, a int, b nvarchar(10));
-        INSERT dbo.source (a, b) VALUES (1, N'x'), (2, N'y'), (3, N'zz');
-        CREATE TABLE dbo.kept (id bigint PRIMARY KEY, b varchar(5), n int IDENTITY(5, 1));
-    """)
-    return side
+SET_UP = f"""{TABLE}
+CREATE TABLE dbo.source (id int IDENTITY PRIMARY KEY, a int, b nvarchar(10));
+INSERT dbo.source (a, b) VALUES (1, N'x'), (2, N'y'), (3, N'zz');
+CREATE TABLE dbo.kept (id bigint PRIMARY KEY, b varchar(5), n int IDENTITY(5, 1));
+"""
 
 
 def test_values_that_are_the_same_for_all_rows(side):

@@ -212,6 +212,7 @@ def test_waits_of_other_kinds_are_shown_too(side):
     ) == [(reader.spid, "BROKER_RECEIVE_WAITFOR", 1000, None)]
 
 
+@pytest.mark.in_process
 def test_writes_are_counted_for_the_log_of_their_database(side):
     text = "SELECT f.name, s.num_of_writes, s.num_of_bytes_written, s.io_stall_write_ms, s.num_of_reads FROM sys.dm_io_virtual_file_stats(DB_ID(), NULL) AS s JOIN sys.master_files AS f ON f.database_id = s.database_id AND f.file_id = s.file_id;"
     [(name, writes, size, stall_ms, reads)] = side.rows(text)

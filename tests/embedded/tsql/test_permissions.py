@@ -93,7 +93,10 @@ REFUSED = {
     "GRANT CONTROL SERVER TO ann;": (4613, "Grantor does not have GRANT permission."),
     "ALTER ROLE db_owner ADD MEMBER ann;": (15151, "Cannot alter the role 'db_owner'"),
     "ALTER SERVER ROLE sysadmin ADD MEMBER ann;": (15151, "Cannot alter the server role 'sysadmin'"),
-    "SELECT * FROM sys.dm_os_wait_stats;": (300, "VIEW SERVER STATE permission was denied on object 'server'"),
+    "SELECT * FROM sys.dm_os_wait_stats;": (
+        300,
+        "VIEW SERVER PERFORMANCE STATE permission was denied on object 'server'",
+    ),
     "EXECUTE sp_configure 'show advanced options', 1;": (15247, "User does not have permission"),
     "ALTER AUTHORIZATION ON SERVICE::s TO ann;": (15151, "Cannot find the service 's'"),
     "ALTER AUTHORIZATION ON DATABASE::shop TO ann;": (15151, "Cannot find the database 'shop'"),

@@ -24,6 +24,7 @@ def test_a_key_of_a_table_variable_is_enforced(side, columns, values, number):
         assert ("PRIMARY KEY" in error.text) == ("PRIMARY" in columns) and "dbo.@t" in error.text
 
 
+@pytest.mark.in_process
 def test_a_violation_undoes_the_statement_only(side):
     results = side.results(
         T.format("a int PRIMARY KEY, b int") + "INSERT @t VALUES (1, 10); INSERT @t VALUES (2, 20), (1, 30);"

@@ -91,6 +91,7 @@ def test_an_implicit_transaction_begins_with_a_select_from_a_table(side, stateme
     assert side.value("SELECT @@TRANCOUNT") == begun
 
 
+@pytest.mark.in_process
 def test_a_closed_or_reset_session_rolls_back(side):
     other = side.connect("db")
     side.run("BEGIN TRAN; INSERT dbo.t (n) VALUES (1)", other)

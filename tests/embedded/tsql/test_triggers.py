@@ -2,16 +2,12 @@
 
 import pytest
 
-from tests.embedded.tsql.sides import Results, Side, World
+from tests.embedded.tsql.sides import TABLE, Results, Side, World
 from tests.embedded.tsql.test_permissions import as_login
 
-
-@pytest.fixture
-def side(side):
-    side.run("CREATE TABLE dbo.log (event varchar(10), id int, n int, old_n int, row_count int, tran_count int);")
-    return side
-
-
+SET_UP = f"""{TABLE}
+CREATE TABLE dbo.log (event varchar(10), id int, n int, old_n int, row_count int, tran_count int);
+"""
 RECORDS = """
     SET NOCOUNT ON;
     INSERT INTO dbo.log
@@ -162,6 +158,7 @@ def test_output_to_the_client_is_refused_where_the_statement_fires_triggers(side
 FAILS = "CREATE TRIGGER dbo.tr ON dbo.t AFTER INSERT AS SET NOCOUNT ON; INSERT INTO dbo.log (id) VALUES (1); {}"
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     ("body", "numbers"),
     [
@@ -188,6 +185,7 @@ def test_an_error_in_a_trigger_ends_the_batch_and_the_transaction(side, begin, b
     assert side.rows("SELECT @@TRANCOUNT, XACT_STATE();") == [(0, 0)]
 
 
+@pytest.mark.in_process
 def test_raiserror_in_a_trigger_alone_ends_nothing(side):
     side.run(FAILS.format("RAISERROR(N'no', 16, 1);"))
     results = side.results("INSERT INTO dbo.t (n) VALUES (1); PRINT 'on';")
@@ -388,6 +386,7 @@ def test_definitions_that_are_refused(side, statement, number):
     assert side.value("SELECT COUNT(*) FROM sys.triggers;") == 1
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     ("change", "prints"),
     [

@@ -46,20 +46,24 @@ def side() -> Side:
     return World().side("Here", set_up=SET_UP)
 
 
-def test_the_options_of_a_database_are_shown_and_survive_a_crash(side):
+def test_the_options_of_a_database_are_shown_and_survive_a_crash(world, side):
     options = "SELECT is_trustworthy_on, is_read_committed_snapshot_on, compatibility_level FROM sys.databases"
-    assert side.rows(f"{options} WHERE name = 'here'") == [(0, 0, 100)]
-    assert side.rows(f"{options} WHERE name = 'msdb'") == [(1, 0, 100)]
-    for option in ("TRUSTWORTHY ON", "READ_COMMITTED_SNAPSHOT ON", "COMPATIBILITY_LEVEL = 90"):
+    assert side.rows(f"{options} WHERE name = 'here'") == [(0, 0, 170)]
+    assert side.rows(f"{options} WHERE name = 'msdb'") == [(1, 0, 170)]
+    for option in ("TRUSTWORTHY ON", "READ_COMMITTED_SNAPSHOT ON", "COMPATIBILITY_LEVEL = 100"):
         side.run(f"ALTER DATABASE here SET {option}")
     side.world.run_for(1)
     side.crash()
-    assert side.rows(f"{options} WHERE name = 'here'") == [(1, 1, 90)]
-    refused = side.error("ALTER DATABASE here SET COMPATIBILITY_LEVEL = 160")
+    assert side.rows(f"{options} WHERE name = 'here'") == [(1, 1, 100)]
+    refused = side.error("ALTER DATABASE here SET COMPATIBILITY_LEVEL = 90")
     assert (refused.number, refused.severity) == (15048, 16)
+    assert (
+        refused.text == "Valid values of the database compatibility level are 100, 110, 120, 130, 140, 150, 160 or 170."
+    )
+    refused = world.side("Old", "2008").error("ALTER DATABASE msdb SET COMPATIBILITY_LEVEL = 110")
     assert refused.text == "Valid values of the database compatibility level are 80, 90, or 100."
     side.run("ALTER DATABASE here SET TRUSTWORTHY OFF; ALTER DATABASE here SET READ_COMMITTED_SNAPSHOT OFF")
-    assert side.rows(f"{options} WHERE name = 'here'") == [(0, 0, 90)]
+    assert side.rows(f"{options} WHERE name = 'here'") == [(0, 0, 100)]
 
 
 def test_options_on_which_nothing_depends_are_shown_as_they_were_set_and_survive_a_crash(side):
@@ -91,7 +95,7 @@ OTHER_VALUES = {
     "AUTO_UPDATE_STATISTICS_ASYNC": "ON",
     "PARAMETERIZATION": "FORCED",
     "ACCELERATED_DATABASE_RECOVERY": "= ON",
-    "COMPATIBILITY_LEVEL": "= 90",
+    "COMPATIBILITY_LEVEL": "= 100",
     "DELAYED_DURABILITY": "= FORCED",
     "PAGE_VERIFY": "NONE",
     "QUERY_STORE": "= ON",

@@ -5,13 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from tests.embedded.tsql.sides import Side, World
 from tests.embedded.tsql.test_permissions import as_login
 
 SET_UP = """
-CREATE DATABASE shop
-GO
-USE shop
 CREATE TABLE dbo.t (id int PRIMARY KEY, name nvarchar(20)); INSERT dbo.t VALUES (1, N'a'), (2, N'b'), (3, NULL)
 GO
 CREATE FUNCTION dbo.repeated (@count int, @text nvarchar(10) = N'-') RETURNS nvarchar(100) AS
@@ -54,14 +50,9 @@ END
 """
 
 
-@pytest.fixture
-def side() -> Side:
-    return World().side("Here", set_up=SET_UP)
-
-
 def test_a_function_of_one_value_stands_where_a_value_does(side):
     assert side.rows("SELECT dbo.repeated(id, name) FROM dbo.t ORDER BY id") == [("a",), ("bb",), (None,)]
-    assert side.rows("SELECT dbo.repeated(2, DEFAULT), shop.dbo.repeated(0, N'x')") == [("--", "none")]
+    assert side.rows("SELECT dbo.repeated(2, DEFAULT), db.dbo.repeated(0, N'x')") == [("--", "none")]
     assert side.rows("DECLARE @x nvarchar(9) = dbo.repeated(2, N'z'); SELECT @x") == [("zz",)]
     assert side.run("IF dbo.repeated(1, N'q') = N'q' PRINT 'yes'").prints == ["yes"]
     assert side.rows("SELECT id FROM dbo.t WHERE dbo.repeated(id, N'c') = N'cc'") == [(2,)]
@@ -116,6 +107,7 @@ def test_a_table_that_a_function_fills_has_values_of_any_type(side):
     assert side.value("SELECT DATEADD(day, 1, c8) FROM dbo.typed()") == "2024-01-03 10:00:00.000"
 
 
+@pytest.mark.in_process
 def test_an_error_in_a_function_ends_the_statement_that_calls_it(side):
     side.run("CREATE FUNCTION dbo.divided (@by int) RETURNS int AS\n\nBEGIN RETURN 1 / @by END")
     results = side.results("SELECT dbo.divided(0) SELECT 'after'")
@@ -135,7 +127,7 @@ def test_what_a_function_changes_nobody_sees(side):
 def test_functions_are_shown_altered_dropped_and_survive_a_crash(side):
     side.world.run_for(1)
     side.crash()
-    side.run("USE shop")
+    side.run("USE db")
     types = side.rows("SELECT name, type FROM sys.objects WHERE type IN ('FN', 'IF', 'TF') ORDER BY name")
     assert types == [("count_to", "FN"), ("factorial", "FN"), ("from_id", "IF"), ("numbers", "TF"), ("repeated", "FN")]
     assert side.value("SELECT dbo.repeated(1, N'x')") == "x"
@@ -152,7 +144,7 @@ def test_functions_are_shown_altered_dropped_and_survive_a_crash(side):
 
 def test_who_may_execute_a_function_reads_through_it(side):
     side.run("CREATE LOGIN ann WITH PASSWORD = 'Pp1!aaaaaaaa'; CREATE USER ann")
-    ann = as_login(side, "ann")
+    ann = as_login(side, "ann", "db")
     assert side.error("SELECT dbo.count_to(3)", ann).number == 229
     assert side.error("SELECT * FROM dbo.from_id(3)", ann).number == 229
     side.run("GRANT EXECUTE ON dbo.count_to TO ann; GRANT SELECT ON dbo.from_id TO ann")

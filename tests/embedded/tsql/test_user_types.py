@@ -2,12 +2,7 @@
 
 import pytest
 
-from tests.embedded.tsql.sides import Side, World
-
 SET_UP = """
-CREATE DATABASE shop
-GO
-USE shop
 CREATE TYPE dbo.lines AS TABLE (id int PRIMARY KEY, name nvarchar(20) DEFAULT N'none', place int IDENTITY(5, 1))
 CREATE TYPE dbo.others AS TABLE (id int)
 CREATE TYPE phone FROM nvarchar(20)
@@ -16,11 +11,6 @@ CREATE PROCEDURE dbo.add_up @lines dbo.lines READONLY, @more int = 1 AS SELECT C
 GO
 CREATE PROCEDURE dbo.pass_on @l lines READONLY AS EXEC dbo.add_up @l, @more = 10
 """
-
-
-@pytest.fixture
-def side() -> Side:
-    return World().side("Here", set_up=SET_UP)
 
 
 def test_a_table_variable_of_a_named_type_is_passed_to_procedures(side):
@@ -44,7 +34,7 @@ def test_an_alias_is_its_type(side):
 def test_types_are_shown_and_survive_a_crash(side):
     side.world.run_for(1)
     side.crash()
-    side.run("USE shop")
+    side.run("USE db")
     shown = "SELECT name, is_table_type, max_length FROM sys.types WHERE is_user_defined = 1 ORDER BY name"
     assert side.rows(shown) == [("lines", 1, -1), ("others", 1, -1), ("phone", 0, 40)]
     assert side.rows("SELECT TYPE_NAME(TYPE_ID('dbo.phone')), TYPE_ID('int'), TYPE_ID('nothing')") == [

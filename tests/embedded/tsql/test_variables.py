@@ -48,6 +48,7 @@ def test_an_emptied_table_variable_frees_its_table_for_the_next(side):
     assert len(kept) == 1
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize("before", [[], [(7,)]])
 def test_rows_go_into_a_table_variable_all_or_none(side, before):
     frame = Frame(side.session, side.session.database, ResultSink(), "", 0)
