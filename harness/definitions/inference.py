@@ -203,9 +203,11 @@ def _tested(mean: float, test: TtestResult, confidence: float, blocks: int) -> I
     return Interval(math.exp(mean), low, high, blocks, float(test.pvalue))
 
 
-def block_means(rows: pd.DataFrame, member: Sequence[str], value: str, by: Sequence[str] = ()) -> pd.Series:
-    """Return the mean of `value` over the members in each block, by `block`; with `by`, at each point of these columns,
-    by them and `block`.
+def block_means(
+    rows: pd.DataFrame, member: Sequence[str], value: str | list[str], by: Sequence[str] = ()
+) -> pd.Series | pd.DataFrame:
+    """Return the mean of `value`, a column or several, over the members in each block, by `block`; with `by`, at each
+    point of these columns, by them and `block`.
 
     `rows` has one row per member (its columns `member`) and block. A member that a block lacks leaves that block's mean
     where it was: a member counts as its own mean plus its deviations.
@@ -213,7 +215,7 @@ def block_means(rows: pd.DataFrame, member: Sequence[str], value: str, by: Seque
     members = _members(rows, member, by)[value]
     deviations = (rows[value] - members.transform("mean")).groupby([rows[name] for name in (*by, "block")]).mean()
     if not by:
-        return float(members.mean().mean()) + deviations
+        return members.mean().mean() + deviations
     level = members.mean().groupby(level=list(by)).mean()
     return deviations + level.reindex(deviations.index.droplevel("block")).to_numpy()
 

@@ -127,7 +127,7 @@ def compare(
         notes if all_groups else [*notes, f"No cell counts in both runs: {_uncounted(runs)}"],
     )
     drawn = write(_drawings(runs, table), folder, lambda _: _head(runs), _foot(runs, notes), progress or Reporter())
-    judged = gate.judge(*sides, threshold, _failed(runs[1]), design)
+    judged = gate.judge(*sides, table, all_groups, threshold, _failed(runs[1]))
     return Comparison([folder / "ratios.csv", *drawn], judged, cells, _as_table(all_groups), threshold)
 
 

@@ -14,15 +14,14 @@ Alarms are corrected for the number of lists that may raise one (`ratios.FAMILIE
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 import pandas as pd
 
 from harness.definitions.inference import BLOCKS_MIN, Difference, Interval, verdicts
 from harness.definitions.units import counted
-from harness.figures import ratios
-from harness.figures.ratios import FAMILIES, LATENCIES, RATE, SEPARATELY, Design, Group, ratio_words
+from harness.figures.ratios import FAMILIES, LATENCIES, RATE, Group, ratio_words
 from harness.files.records import State
 
 LATENCY_THRESHOLDS = 4  # of latencies, in thresholds of rates
@@ -41,24 +40,19 @@ class Gate:
 
 
 def judge(
-    a: pd.DataFrame,
-    b: pd.DataFrame,
-    threshold: float,
-    failed: frozenset[str] = frozenset(),
-    design: Design = SEPARATELY,
+    a: pd.DataFrame, b: pd.DataFrame, table: pd.DataFrame, groups: Sequence[Group], threshold: float, failed: Set[str]
 ) -> Gate:
-    """Judge two runs by their cells as `ratios.pair` pairs them, a row per cell and block.
+    """Judge two runs by their cells as `ratios.pair` pairs them, a row per cell and block, and by the ratios of these:
+    `table` as `ratios.by_cell` returns it, `groups` as `ratios.groups` does.
 
-    `failed` are the ids of the cells of b that failed in a block and were completed in none; `design` says how the
-    runs were made.
+    `failed` are the ids of the cells of b that failed in a block and were completed in none.
     """
-    groups = ratios.groups(a, b, threshold, design)
     gate = Gate()
     is_open_loop = "rate_per_s" in a and a.rate_per_s.notna().any()
     if is_open_loop:
         _judge_missed_calls(gate, a, b)
     else:
-        _judge_rates(gate, ratios.by_cell(a, b, threshold, design), groups, threshold)
+        _judge_rates(gate, table, groups, threshold)
     if groups:
         _judge_latencies(gate, groups[0], threshold)
     _judge_states(gate, a, b, failed)
@@ -120,7 +114,7 @@ def _inverse(ratio: Interval) -> Interval:
     return Interval(1 / ratio.ratio, low, high, ratio.blocks, ratio.p_value)
 
 
-def _judge_states(gate: Gate, a: pd.DataFrame, b: pd.DataFrame, failed: frozenset[str]) -> None:
+def _judge_states(gate: Gate, a: pd.DataFrame, b: pd.DataFrame, failed: Set[str]) -> None:
     """Compare what each cell of a counted for with what it counts for in b."""
     became: dict[str, list[str]] = {}
     for cell_id in a[a.valid].cell_id.unique():

@@ -54,6 +54,7 @@ class Design:
 
 
 SEPARATELY = Design()
+_NO_INTERVAL = Interval(np.nan, None, None, 0, None)
 
 
 @dataclass(frozen=True)
@@ -109,34 +110,37 @@ def by_cell(a: pd.DataFrame, b: pd.DataFrame, threshold: float, design: Design =
     whether the cell is valid in a block of each run; if it is not, its numbers are those of all blocks, and it has
     neither interval nor verdict.
     """
-    sides = [dict(list(cells.groupby("cell_id"))) for cells in (a, b)]
-    rows, intervals = [], list[Interval]()
-    for cell_id in (cell_id for cell_id in sides[0] if cell_id in sides[1]):
-        of_cell = sides[0][cell_id], sides[1][cell_id]
-        valid = counted(of_cell[0]), counted(of_cell[1])
-        counts = bool(len(valid[0]) and len(valid[1]))
-        interval = (
-            design.interval(_by_block(valid[0]), _by_block(valid[1]), 1)
-            if counts
-            else Interval(np.nan, None, None, 0, None)
-        )
-        intervals.append(interval)
-        rows.append(
-            {"cell_id": cell_id}
-            | {f"server_version_{side}": run.server_version.iloc[0] for side, run in zip("ab", of_cell, strict=True)}
-            | of_cell[0][[*POINT, "total_threads"]].iloc[0].to_dict()
-            | {f"blocks_{side}": run.block.nunique() for side, run in zip("ab", valid, strict=True)}
-            | {
-                name: value
-                for quantity in QUANTITIES
-                for name, value in _ratio(valid if counts else of_cell, quantity).items()
-            }
-            | {f"{RATE}_ratio_low": interval.low, f"{RATE}_ratio_high": interval.high, "counts": counts}
-        )
-    table = pd.DataFrame(rows).assign(
-        verdict=[str(verdict) for verdict in verdicts(intervals, threshold, families=FAMILIES)]
-    )
-    return table if table.empty else table.sort_values(["server_version_a", *POINT]).reset_index(drop=True)
+    ids = a.cell_id[a.cell_id.isin(b.cell_id)].unique()
+    if not len(ids):
+        return pd.DataFrame()
+    a, b = (run[run.cell_id.isin(ids)] for run in (a, b))
+    valid = [counted(run) for run in (a, b)]
+    counts = pd.Series(ids, index=ids).isin(set(valid[0].cell_id) & set(valid[1].cell_id))
+    chosen = [
+        pd.concat([of_valid[of_valid.cell_id.map(counts)], run[~run.cell_id.map(counts)]])
+        for of_valid, run in zip(valid, (a, b), strict=True)
+    ]
+    rates_a, rates_b = (_log_rates(run) for run in valid)
+    intervals = [
+        design.interval(rates_a[cell_id], rates_b[cell_id], 1) if is_counted else _NO_INTERVAL
+        for cell_id, is_counted in counts.items()
+    ]
+    cells = [run.groupby("cell_id") for run in (a, b)]
+    versions = {f"server_version_{side}": of.server_version.first() for side, of in zip("ab", cells, strict=True)}
+    table = pd.DataFrame(versions, index=ids).join(cells[0][[*POINT, "total_threads"]].first())
+    for side, run in zip("ab", valid, strict=True):
+        table[f"blocks_{side}"] = run.groupby("cell_id").block.nunique().reindex(ids, fill_value=0)
+    means = [_geometric_means(run) for run in chosen]
+    ratio = (means[1] / means[0]).where(means[0] > 0)
+    for quantity in QUANTITIES:
+        for side, mean in zip("ab", means, strict=True):
+            table[f"{quantity}_{side}"] = mean[quantity].round(2)
+        table[f"{quantity}_ratio"] = ratio[quantity].round(4)
+    table[f"{RATE}_ratio_low"] = [interval.low for interval in intervals]
+    table[f"{RATE}_ratio_high"] = [interval.high for interval in intervals]
+    table["counts"] = counts
+    table["verdict"] = [str(verdict) for verdict in verdicts(intervals, threshold, families=FAMILIES)]
+    return table.rename_axis("cell_id").reset_index().sort_values(["server_version_a", *POINT]).reset_index(drop=True)
 
 
 def counted(cells: pd.DataFrame) -> pd.DataFrame:
@@ -144,21 +148,18 @@ def counted(cells: pd.DataFrame) -> pd.DataFrame:
     return cells[cells.valid & (cells[RATE] > 0)]
 
 
-def _logs(cell: pd.DataFrame, quantity: str) -> npt.NDArray[np.float64]:
-    """Return the logarithms of a cell's blocks."""
-    return np.log(cell[quantity].astype(float)).to_numpy()  # type: ignore[no-any-return]  # pandas has no types
+def _geometric_means(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return those of each cell's blocks; null where one is unknown."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(cells[list(QUANTITIES)].astype(float))
+    means = logs.groupby(cells.cell_id).mean()
+    return np.exp(means.mask(logs.isna().groupby(cells.cell_id).any()))
 
 
-def _by_block(cell: pd.DataFrame) -> pd.Series:
-    return pd.Series(_logs(cell, RATE), index=cell.block)
-
-
-def _ratio(sides: tuple[pd.DataFrame, pd.DataFrame], quantity: str) -> dict[str, float]:
-    """Return the geometric means of both sides and their ratio."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        a, b = (float(np.exp(_logs(side, quantity).mean())) for side in sides)
-        ratio = b / a if a > 0 else np.nan
-    return {f"{quantity}_a": round(a, 2), f"{quantity}_b": round(b, 2), f"{quantity}_ratio": round(ratio, 4)}
+def _log_rates(cells: pd.DataFrame) -> dict[str, pd.Series]:
+    """Return the logarithms of each cell's rates by block."""
+    logs = pd.Series(np.log(cells[RATE].astype(float)).to_numpy(), index=cells.block)
+    return dict(list(logs.groupby(cells.cell_id.to_numpy())))
 
 
 def groups(a: pd.DataFrame, b: pd.DataFrame, threshold: float, design: Design = SEPARATELY) -> list[Group]:
@@ -185,28 +186,32 @@ def _group(name: str, a: pd.DataFrame, b: pd.DataFrame, threshold: float, design
     repeated = blocks.index[blocks >= BLOCKS_MIN]
     if len(repeated):
         a, b = (run[run.cell_id.isin(repeated)] for run in (a, b))
-    ratios = {quantity: ratio for quantity in QUANTITIES if (ratio := _over_cells(a, b, quantity, design))}
-    single = np.exp(_log_means(b) - _log_means(a))
+    ratios = _over_cells(a, b, design)
+    means = [_geometric_means(run)[RATE] for run in (a, b)]
+    single = means[1] / means[0]
     (verdict,) = verdicts([ratios[RATE]], threshold, families=FAMILIES)
     return Group(name, len(single), ratios, verdict, float(single.min()), float(single.max()))
 
 
-def _over_cells(a: pd.DataFrame, b: pd.DataFrame, quantity: str, design: Design) -> Interval | None:
-    """Return b divided by a over the cells that always have the quantity; None if there is none.
+def _over_cells(a: pd.DataFrame, b: pd.DataFrame, design: Design) -> dict[str, Interval]:
+    """Return b divided by a of each quantity over the cells that always have it; without those that no cell has.
 
     Twins tell of rates processed; all other quantities are taken to differ from run to run by as much.
     """
-    lacking = pd.concat([run.cell_id[~(run[quantity] > 0)] for run in (a, b)])
-    sides = [run[~run.cell_id.isin(lacking)] for run in (a, b)]
-    if sides[0].empty:
-        return None
-    logs = [run.assign(log=np.log(run[quantity].astype(float))) for run in sides]
-    means = [block_means(run, ["cell_id"], "log") for run in logs]
-    return design.interval(means[0], means[1], sides[0].cell_id.nunique())
+    quantities = list(QUANTITIES)
+    lacking = pd.concat([(~(run[quantities] > 0)).groupby(run.cell_id).any() for run in (a, b)])
+    lacking = lacking.groupby(level="cell_id").any()
 
+    def means(run: pd.DataFrame) -> pd.DataFrame:
+        logs = np.log(run[quantities].astype(float).mask(lacking.loc[run.cell_id].to_numpy()))
+        return block_means(logs.join(run[["cell_id", "block"]]), ["cell_id"], quantities)
 
-def _log_means(cells: pd.DataFrame) -> pd.Series:
-    return np.log(cells.set_index("cell_id")[RATE].astype(float)).groupby(level=0).mean()
+    of_a, of_b = means(a), means(b)
+    return {
+        quantity: design.interval(of_a[quantity].dropna(), of_b[quantity].dropna(), int(cells))
+        for quantity, cells in (~lacking).sum().items()
+        if cells
+    }
 
 
 def ratio_words(ratio: Interval) -> str:

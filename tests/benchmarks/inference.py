@@ -164,10 +164,12 @@ def compare_as_planned(size: Size, random: np.random.Generator) -> None:
 def is_slower(a: pd.DataFrame, b: pd.DataFrame, slowdown: float, certificate: Variances | None) -> bool:
     """Whether the gate finds that the second of two runs, slowed down by a part, is slower."""
     from harness.figures import gate  # noqa: PLC0415  the figures import Matplotlib
-    from harness.figures.ratios import Design  # noqa: PLC0415
+    from harness.figures.ratios import Design, by_cell, groups  # noqa: PLC0415
 
     slower = b.assign(processed_per_s=b.processed_per_s * (1 - slowdown))
-    return bool(gate.judge(a, slower, THRESHOLD, design=Design(twins=certificate)).slowdowns)
+    runs, design = (a, slower), Design(twins=certificate)
+    ratios = by_cell(*runs, THRESHOLD, design), groups(*runs, THRESHOLD, design)
+    return bool(gate.judge(*runs, *ratios, THRESHOLD, set()).slowdowns)
 
 
 def blocks_named(twins: Variances) -> int | None:

@@ -144,7 +144,9 @@ def test_all_cells_together_tell_what_none_of_them_tells_alone():
     assert set(cells.verdict) == {"cannot tell"}
     assert str(whole[0].verdict) == "slower"
     assert whole[0].ratios["processed_per_s"].ratio == pytest.approx(0.8, abs=0.07)
-    assert [words.split(" (")[0] for words in gate.judge(a, b, 0.05).slowdowns] == ["all 100 cells together"]
+    assert [words.split(" (")[0] for words in gate.judge(a, b, cells, whole, 0.05, set()).slowdowns] == [
+        "all 100 cells together"
+    ]
 
 
 def test_a_cell_repeated_in_one_run_only_does_not_move_the_whole():

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from harness.figures.gate import Gate, judge
-from harness.figures.ratios import LATENCIES, QUANTITIES
+from harness.figures.ratios import LATENCIES, QUANTITIES, by_cell, groups
 
 CELLS, BLOCKS = 14, 5
 
@@ -29,7 +29,7 @@ def again(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def judged(a: pd.DataFrame, b: pd.DataFrame, failed: frozenset[str] = frozenset()) -> Gate:
-    return judge(a, b, 0.05, failed)
+    return judge(a, b, by_cell(a, b, 0.05), groups(a, b, 0.05), 0.05, failed)
 
 
 def test_no_slowdown_can_hide_in_a_run_that_repeats_its_numbers(cells: pd.DataFrame) -> None:
