@@ -39,7 +39,7 @@ class Gate:
     unknown: list[str] = field(default_factory=list)
 
 
-def judge(
+def judge(  # noqa: PLR0917
     a: pd.DataFrame, b: pd.DataFrame, table: pd.DataFrame, groups: Sequence[Group], threshold: float, failed: Set[str]
 ) -> Gate:
     """Judge two runs by their cells as `ratios.pair` pairs them, a row per cell and block, and by the ratios of these:

@@ -13,7 +13,6 @@ cells that count are in it.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from harness.definitions.inference import (

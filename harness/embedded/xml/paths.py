@@ -13,6 +13,8 @@ A value is a document or a fragment, so a path begins at `$doc`, an element arou
 that names it, for the statement in which it was made alone; the latest `NODES_MAX` lists of nodes are kept.
 """
 
+import base64
+import binascii
 import json
 import operator
 import re
@@ -46,7 +48,7 @@ _COUNTS = {
     for least, most, names in (
         (0, 0, "false last position true"),
         (0, 1, "local-name namespace-uri number string string-length"),
-        (1, 1, "ceiling count data empty floor lower-case not round sum upper-case"),
+        (1, 1, "ceiling count data empty floor lower-case not round sum upper-case xs:base64Binary xs:hexBinary"),
         (2, 2, "contains"),
         (2, 3, "substring"),
         (2, sys.maxsize, "concat"),
@@ -59,6 +61,7 @@ _FUNCTIONS = {
     **{name: name for name in (*_COUNTS, *_NODE_TESTS)},
     "empty": "not",
     **{name: f"{_PREFIX}:{name}" for name in ("data", "lower-case", "upper-case")},
+    **{f"xs:{name}": f"{_PREFIX}:{name}" for name in ("base64Binary", "hexBinary")},
 }
 # Functions of SQL Server that are left out: https://learn.microsoft.com/sql/xquery/xquery-functions-against-the-xml-data-type
 _OTHER_FUNCTIONS = frozenset(
@@ -70,6 +73,7 @@ _OTHER_FUNCTIONS = frozenset(
 _OF_VALUES = frozenset(
     """
     ceiling concat contains floor lower-case number round string-length substring upper-case
+    xs:base64Binary xs:hexBinary
     """.split()  # noqa: SIM905
 )
 _OF_NODES = frozenset({"local-name", "namespace-uri", "string"})
@@ -103,7 +107,10 @@ class Path(NamedTuple):
 
     def items_from(self, document: Any, context: Any, arguments: Sequence[Any]) -> list[Any]:
         """The same in a document that was parsed, from one of its nodes."""
-        variables = {f"a{number}": argument for number, argument in enumerate(arguments)}
+        variables = {
+            f"a{number}": _binary("base64Binary", argument) if isinstance(argument, bytes) else argument
+            for number, argument in enumerate(arguments)
+        }
         try:
             result = context.xpath(self.xpath, namespaces=self.namespaces, doc=document, **variables)
         except etree.XPathError as error:
@@ -210,7 +217,7 @@ def _is_single(text: str) -> bool:
         return _is_single(atomized[1].strip())
     if re.fullmatch(r"\(.*\)\s*\[\s*\d+\s*\](\s*/\s*@[\w:.-]+)?", text, re.DOTALL):
         return True
-    if re.match(r"(?:fn:)?(?!text|node|comment|processing-instruction)[\w-]+\s*\(", text) or not re.search(
+    if re.match(r"(?:fn:|xs:|sql:)?(?!text|node|comment|processing-instruction)[\w-]+\s*\(", text) or not re.search(
         r"[\w*@.]", text
     ):
         return True
@@ -313,6 +320,35 @@ _own_functions["compare"] = lambda context, left, order, right: any(
 _own_functions["data"] = lambda context, operand: _strings(operand)
 _own_functions["upper-case"] = lambda context, operand: "".join(_strings(operand)).upper()
 _own_functions["lower-case"] = lambda context, operand: "".join(_strings(operand)).lower()
+for _kind in ("base64Binary", "hexBinary"):
+    _own_functions[_kind] = lambda context, operand, kind=_kind: _converted(kind, operand)
+
+
+def _binary(kind: str, data: bytes) -> str:
+    """Bytes as a text, as XPath has no type for them."""
+    return f"{_PREFIX}:{kind}:{data.hex()}"
+
+
+def _bytes(item: Any) -> bytes | None:
+    """The bytes of such a text; None of any other item."""
+    prefix, _, rest = str(item).partition(":") if isinstance(item, str) else ("", "", "")
+    return bytes.fromhex(rest.partition(":")[2]) if prefix == _PREFIX else None
+
+
+def _converted(kind: str, operand: Any) -> Any:
+    """xs:base64Binary() or xs:hexBinary(): nothing for a text that is none."""
+    data = _bytes(operand)
+    if data is None and (texts := _strings(operand)):
+        data = _decoded(kind, texts[0])
+    return [] if data is None else _binary(kind, data)
+
+
+def _decoded(kind: str, text: str) -> bytes | None:
+    text = "".join(text.split())
+    try:
+        return bytes.fromhex(text) if kind == "hexBinary" else base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        return None
 
 
 # -- documents and nodes -----------------------------------------------------------------------------------------------
@@ -384,6 +420,15 @@ def value(path: Path, document: str, arguments: Sequence[Any]) -> str | None:
     return _text(items[0]) if items else None
 
 
+def binary(path: Path, document: str, arguments: Sequence[Any]) -> bytes | None:
+    """value() of a binary type: a text is read as base 64, and None if it is none."""
+    items = path.items(document, arguments)
+    if not items:
+        return None
+    data = _bytes(items[0])
+    return _decoded("base64Binary", _text(items[0])) if data is None else data
+
+
 def exist(path: Path, document: str, arguments: Sequence[Any]) -> int:
     """exist(): 1 if there is an item, be it false()."""
     return int(bool(path.items(document, arguments)))
@@ -410,6 +455,9 @@ def is_node(item: Any) -> bool:
 def _text(item: Any) -> str:
     if isinstance(item, bool):
         return "true" if item else "false"
+    if (data := _bytes(item)) is not None:
+        is_hex = str(item).startswith(f"{_PREFIX}:hex")
+        return data.hex().upper() if is_hex else base64.b64encode(data).decode()
     if isinstance(item, float):
         return str(int(item)) if item.is_integer() else repr(item)
     return str(item) if isinstance(item, str) else str(item.xpath("string()"))

@@ -57,6 +57,22 @@ def test_text_that_is_no_xml_has_the_number_of_its_mistake(text, number):
     assert caught.value.number == number
 
 
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("ISNULL(@y, @x)", "<a/>"),
+        ("ISNULL(@y, '<b></b>')", "<b/>"),
+        ("CAST(ISNULL(@y, '') AS nvarchar(max)) + N'c'", "c"),
+        ("COALESCE(@y, '<b></b>')", "<b/>"),
+        ("CASE WHEN @y IS NULL THEN @x ELSE @y END", "<a/>"),
+        ("CASE WHEN @x IS NULL THEN N'' ELSE @y END", None),
+        ("IIF(@y IS NULL, @x, '')", "<a/>"),
+    ],
+)
+def test_xml_is_chosen_as_any_value_is(side, expression, value):
+    assert side.value(f"DECLARE @x xml = '<a/>', @y xml; SELECT {expression}") == value
+
+
 def test_a_mistake_names_its_line_and_character():
     for text, place in (
         ("<a>\n <b></c></a>", "line 2, character 7"),
@@ -150,8 +166,8 @@ def test_a_variable_of_type_xml_is_assigned_and_cast(side, expression, value):
         ("SELECT 1 WHERE @x BETWEEN N'<a/>' AND N'<b/>'", 305),
         ("SELECT 1 WHERE @x LIKE N'<a/>'", 50001),
         ("SELECT LEN(@x)", 50001),
-        ("SELECT ISNULL(@x, N'')", 50001),
-        ("SELECT CASE WHEN 1 = 1 THEN @x END", 50001),
+        ("SELECT CASE @x WHEN N'<a/>' THEN 1 END", 50001),
+        ("SELECT CONCAT(@x, N'b')", 50001),
         ("SELECT @x + N'b'", 50001),
         ("SELECT DISTINCT @x", 50001),
         ("SELECT @x UNION SELECT N'<b/>'", 50001),

@@ -51,9 +51,34 @@ def test_a_method_gives_what_its_path_finds(side, call, value):
 
 
 @pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        ("value('(/b)[1]', 'varbinary(max)')", bytes.fromhex("1234567890")),  # the example of OPENXML
+        ("value('(/b)[1]', 'binary(2)')", b"\x12\x34"),
+        ("value('(/none)[1]', 'varbinary(max)')", None),
+        ("value('(/e)[1]', 'varbinary(9)')", b""),
+        ("value('(/h)[1]', 'varbinary(9)')", None),  # no base 64
+        ("value('xs:hexBinary((/h/@v)[1])', 'varbinary(9)')", b"\x0a\xff"),
+        ("value('xs:hexBinary(substring((/h)[1], 3))', 'varbinary(9)')", b"\x0a\xff"),
+        ("value('xs:hexBinary((/b)[1])', 'varbinary(9)')", None),
+        ("value('xs:base64Binary(sql:variable(\"@s\"))', 'varbinary(9)')", b"Hello"),
+        ("value('xs:base64Binary(sql:variable(\"@v\"))', 'varchar(9)')", "Cv8="),
+        ("value('xs:base64Binary(xs:hexBinary(sql:variable(\"@v\")))', 'varchar(9)')", "Cv8="),
+        ("value('xs:hexBinary(sql:variable(\"@v\"))', 'nvarchar(9)')", "0AFF"),
+        ("value('sql:variable(\"@v\")', 'varbinary(9)')", b"\x0a\xff"),
+    ],
+)
+def test_bytes_are_base_64_in_xml_or_hexadecimal_where_a_path_says_so(side, call, value):
+    """Published answers: value() of 'EjRWeJA=' as varbinary, of a column of hash values as varchar."""
+    declare = "DECLARE @s varchar(9) = 'SGVsbG8=', @v varbinary(9) = 0x0aff, @x xml = "
+    assert side.value(f"{declare} '<b> EjRW eJA= </b><e/><h v=\"0aFF\">0x0aff</h>'; SELECT @x.{call}") == value
+
+
+@pytest.mark.parametrize(
     ("text", "number"),
     [
         ("SELECT @x.value('/o/l', 'int')", 2389),
+        ("SELECT @x.value('xs:hexBinary(/o/l)', 'varbinary(9)')", 2389),
         ("SELECT @x.value('//l[1]', 'int')", 2389),
         ("SELECT @x.value('/o[1]/l[@q]', 'int')", 2389),
         ("SELECT @x.value('(/o/l)[1]', 'int')", 245),
@@ -307,7 +332,9 @@ def test_namespaces_of_a_statement_hold_for_its_paths_and_rows(side):
     made = '<a xmlns="urn:d" xmlns:n="urn:p">1</a>2<n:b xmlns="urn:d" xmlns:n="urn:p">3</n:b>'
     assert side.value(f"{names} SELECT 1 AS a, 2 AS 'text()', 3 AS 'n:b' FOR XML PATH('')") == made
     assert side.error("WITH XMLNAMESPACES ('urn:p' AS xml) SELECT 1 AS a FOR XML RAW").number == 6872
-    assert side.error(f"{names}, c AS (SELECT 1 AS a) SELECT a FROM c").number == 50001
+    both = "WITH XMLNAMESPACES (DEFAULT 'u'), c AS (SELECT n.value('.', 'int') AS v FROM @x.nodes('/a/b') AS t (n))"
+    declared = "DECLARE @x xml = '<a xmlns=\"u\"><b>1</b><b>2</b></a>';"
+    assert side.rows(f"{declared} {both}, d AS (SELECT v + 1 AS w FROM c) SELECT w FROM d ORDER BY w") == [(2,), (3,)]
 
 
 NAMES = st.sampled_from(["a", "b", "c"])

@@ -48,15 +48,16 @@ class Select(Statement):
 
 
 def parse_select(parser: Parser) -> Statement:
-    """`[ WITH { cte [, ...] | XMLNAMESPACES ( 'uri' AS prefix | DEFAULT 'uri' [, ...] ) } ] SELECT ...`"""
+    """`[ WITH [ XMLNAMESPACES ( 'uri' AS prefix | DEFAULT 'uri' [, ...] ) ] [ , ] [ cte [, ...] ] ] SELECT ...`"""
     tokens = parser.tokens
     tokens.position -= 1
+    first = tokens.all[tokens.position]
     if not tokens.accept("WITH", "XMLNAMESPACES", "("):
         return _change_after_with(parser) or Select(parser.line, parser.query())
     namespaces = tuple(tokens.comma_separated(lambda: _namespace(tokens)))
     tokens.expect(")")
     if tokens.at(","):
-        tokens.unsupported("WITH XMLNAMESPACES beside a common table expression")
+        tokens.all[tokens.position] = first  # WITH, before the common table expressions
     query = parser.query()
     query.tree.meta["xml_namespaces"] = namespaces
     return Select(parser.line, query)

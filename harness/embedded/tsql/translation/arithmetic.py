@@ -28,6 +28,7 @@ from harness.embedded.tsql.storage.conversion import (
 from harness.embedded.tsql.storage.moments import TICKS_A_DAY, of_type, ticks
 from harness.embedded.tsql.text.tokens import DIGITS_MAX, LENGTHS_MAX
 from harness.embedded.tsql.translation.fragments import (
+    VARBINARY_MAX,
     Fragment,
     Names,
     collation_of,
@@ -132,10 +133,9 @@ def _joined_binary(renderer: Renderer, left: Fragment, right: Fragment) -> Fragm
     renderer.function("binary_concat", 2, lambda a, b: None if a is None or b is None else a + b)
     sql = f"binary_concat({left.sql}, {right.sql})"
     lengths = [side.type.length for side in (left, right) if side.type is not None]
-    length = MAX if MAX in lengths else sum(lengths)
-    if length > LENGTHS_MAX["varbinary"]:
-        length = LENGTHS_MAX["varbinary"]
-        sql = f"substr({sql}, 1, {length})"
+    length, longest = MAX if MAX in lengths else sum(lengths), LENGTHS_MAX["varbinary"]
+    if length > longest:
+        return renderer.cast(Fragment(sql, VARBINARY_MAX), SqlType("varbinary", length=longest))
     return Fragment(sql, SqlType("varbinary", length=length))
 
 

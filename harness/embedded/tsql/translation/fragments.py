@@ -28,6 +28,7 @@ CONDITION = SqlType("condition")  # the type of a comparison: T-SQL has no boole
 VARCHAR = SqlType("varchar", length=8000)
 NVARCHAR = SqlType("nvarchar", length=4000)
 NVARCHAR_MAX = SqlType("nvarchar", length=MAX)
+VARBINARY_MAX = SqlType("varbinary", length=MAX)
 XML = SqlType("xml")
 XML_NODE = SqlType("xml", precision=1)  # a node of nodes(), which only the methods of xml take
 
@@ -242,6 +243,11 @@ def common_type(types: Sequence[SqlType | None]) -> SqlType | None:
         whole_digits = max((type_.precision or 10) - type_.scale for type_ in known_types)
         return SqlType(first.name, precision=min(38, whole_digits + scale), scale=scale)
     return first
+
+
+def part_of_binary(sql: str, first: int, length: int) -> str | None:
+    """SQLite's `substr` of a binary value, which makes NULL of an empty one; None of SQL that may not stand twice."""
+    return None if "(" in sql else f"ifnull(substr({sql}, {first}, {length}), {sql})"
 
 
 def text_length(type_: SqlType) -> int:

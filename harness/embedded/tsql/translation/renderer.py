@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from decimal import Decimal
-from types import NoneType
 from typing import Any
 
 from sqlglot import exp
@@ -40,6 +39,7 @@ from harness.embedded.tsql.translation.fragments import (
     common_type,
     is_null,
     literal,
+    part_of_binary,
 )
 
 Render = Callable[["Renderer", Any, Names], Fragment]
@@ -60,7 +60,6 @@ _TAKE_XML = (
     exp.Alias,
     exp.Select,
     exp.Subquery,
-    NoneType,
 )
 XML_NS = 600  # for each character of a value that becomes xml
 CONVERSION_NS = 20  # for each of another long value
@@ -128,7 +127,7 @@ class Renderer:
         fragment = render(self, node, names)
         if fragment.type == XML_NODE and not isinstance(node.parent, exp.Dot | exp.Is):
             raise SqlServerError(493, node.name)
-        if fragment.type is not None and fragment.type.name == "xml" and not isinstance(node.parent, _TAKE_XML):
+        if fragment.type is not None and fragment.type.name == "xml" and node.parent and not _takes_xml(node):
             if isinstance(node.parent, _COMPARING):
                 raise SqlServerError(305)
             raise UnsupportedSyntax(f"xml in {node.parent.sql('tsql')[:60]}: CAST it to nvarchar(max)", self.line)
@@ -246,6 +245,14 @@ def conversion_work(source: SqlType | None, target: SqlType) -> WorkNs | None:
     return work_of(CONVERSION_NS) if is_long and family(target) in ("text", "binary") else None
 
 
+def _takes_xml(node: exp.Expr) -> bool:
+    """Whether an expression may be xml where it stands."""
+    if isinstance(node.parent, exp.Anonymous):
+        return node.parent.name.upper() in ("COALESCE", "IIF", "ISNULL")
+    is_result = isinstance(node.parent, exp.Case | exp.If) and node.arg_key != "this"
+    return is_result or isinstance(node.parent, _TAKE_XML)
+
+
 def _native_cast(value: Fragment, target: SqlType) -> str | None:
     """SQLite's expression for a cast, if there is one with the same meaning."""
     source = value.type
@@ -257,7 +264,7 @@ def _native_cast(value: Fragment, target: SqlType) -> str | None:
     if guid or ((same_text or same_binary) and target.length == MAX):
         return value.sql
     if same_binary:  # not text: SQLite counts a surrogate pair once
-        return f"substr({value.sql}, 1, {target.length})"
+        return part_of_binary(value.sql, 1, target.length)
     if source.name in INTEGER_RANGES and target.name in ("varchar", "nvarchar") and target.length >= 20:
         return f"CAST({value.sql} AS TEXT)"
     if source.name in INTEGER_RANGES and target.name == "float":

@@ -11,11 +11,19 @@ from typing import Any
 from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.sqltypes import BIT, Column
+from harness.embedded.sqltypes import BIT, Column, SqlType
 from harness.embedded.tsql.storage.sqlite import quoted, work_of
 from harness.embedded.tsql.text.parser import Expression
 from harness.embedded.tsql.text.tokens import Tokens, name_parts
-from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX, XML, XML_NODE, Fragment, Names, Source
+from harness.embedded.tsql.translation.fragments import (
+    NVARCHAR_MAX,
+    VARBINARY_MAX,
+    XML,
+    XML_NODE,
+    Fragment,
+    Names,
+    Source,
+)
 from harness.embedded.tsql.translation.renderer import Renderer
 from harness.embedded.xml import changes, paths
 
@@ -61,18 +69,27 @@ def call(renderer: Renderer, node: exp.Dot, names: Names) -> Fragment:
         raise UnsupportedSyntax("nodes() outside of FROM and APPLY", renderer.line)
     if str(method.this) == "modify" and not node.meta.get("mutates"):
         raise SqlServerError(8137, "modify")
-    sql, path = _evaluated(renderer, _instance(node), method, names)
+    type_ = _type_of(method) if str(method.this) == "value" else None
+    is_binary = type_ is not None and type_.name in ("binary", "varbinary")
+    sql, path = _evaluated(renderer, _instance(node), method, names, is_binary=is_binary)
     if str(method.this) in ("query", "modify"):
         return Fragment(sql, XML)
-    if str(method.this) == "exist":
+    if type_ is None:
         return Fragment(sql, BIT)
     if not path.is_single:
         raise SqlServerError(2389, "value", "value()", "xdt:untypedAtomic *")
+    return renderer.cast(Fragment(sql, VARBINARY_MAX if is_binary else NVARCHAR_MAX), type_)
+
+
+def _type_of(method: exp.Anonymous) -> SqlType | None:
+    """The type that value() names as its second argument; None without one."""
+    if len(method.expressions) != 2:
+        return None
     tokens = Tokens(_literal(method, 1))
     type_ = tokens.data_type()
     if not tokens.at_end:
         tokens.fail()
-    return renderer.cast(Fragment(sql, NVARCHAR_MAX), type_)
+    return type_
 
 
 def nodes_of_table(renderer: Renderer, node: exp.Table, names: Names) -> Source:
@@ -135,10 +152,14 @@ def _literal(method: exp.Anonymous, place: int) -> str:
     return str(argument.this)
 
 
-def _evaluated(renderer: Renderer, instance: exp.Expr, method: exp.Anonymous, names: Names) -> tuple[str, Any]:
-    """The call as SQL, and its compiled path or change."""
+def _evaluated(
+    renderer: Renderer, instance: exp.Expr, method: exp.Anonymous, names: Names, *, is_binary: bool = False
+) -> tuple[str, Any]:
+    """The call as SQL, and its compiled path or change. `is_binary`: value() of a binary type."""
     name = str(method.this)
     count, compiled, function = _METHODS[name]
+    function = paths.binary if is_binary else function
+    sql_name = f"xml_{'binary' if is_binary else name}"
     if len(method.expressions) != count:
         raise SqlServerError(174, name, count)
     value = renderer.value(instance, names)
@@ -158,9 +179,9 @@ def _evaluated(renderer: Renderer, instance: exp.Expr, method: exp.Anonymous, na
             None if document is None else function(compiled(written, _namespaces(namespaces), name), document, values)
         )
 
-    renderer.function(f"xml_{name}", 3 + len(arguments), evaluate, work_ns=work_of(_PARSE_NS))
+    renderer.function(sql_name, 3 + len(arguments), evaluate, work_ns=work_of(_PARSE_NS))
     path_sql = renderer.literal(text), renderer.literal(json.dumps(renderer.xml_namespaces))
-    return f"xml_{name}({', '.join((value.sql, *path_sql, *(argument.sql for argument in arguments)))})", path
+    return f"{sql_name}({', '.join((value.sql, *path_sql, *(argument.sql for argument in arguments)))})", path
 
 
 @lru_cache(maxsize=256)

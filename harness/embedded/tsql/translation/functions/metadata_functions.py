@@ -26,6 +26,7 @@ from harness.embedded.tsql.text.tokens import name_parts
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
 from harness.embedded.tsql.translation.functions.kinds import (
     Functions,
+    in_python,
     in_session,
     of_frame,
     without_or_with_arguments,
@@ -97,6 +98,12 @@ def _system_objects(database: Database) -> Iterator[_SystemObject]:
         yield _SystemObject("sys", name, object_id, "S")
     for view, row in shown(database):
         yield _SystemObject(view.name.rpartition(".")[0] or "sys", row.name, row.object_id, "V")
+
+
+def parsename(name: str, piece: int) -> str | None:
+    """PARSENAME ( 'name' , piece ), whose pieces count from the end."""
+    parts = name_parts(name)
+    return (parts[-piece] or None) if 1 <= piece <= len(parts) else None
 
 
 def _function(frame: Frame, key: tuple[int, str], type_: str) -> UserFunction | None:
@@ -451,6 +458,11 @@ def suser_sname(frame: Frame, sid: Any) -> str | None:
     return rights.SA if sid == rights.sid_of(rights.SA_ID) else None
 
 
+def suser_name(frame: Frame, number: Any) -> str | None:
+    """SUSER_NAME ( id ); NULL if the id is unknown."""
+    return None if number is None else suser_sname(frame, rights.sid_of(number))
+
+
 def suser_sid(frame: Frame, name: Any = None) -> bytes | None:
     """SUSER_SID ( [ login ] ); NULL if the login is unknown."""
     number = suser_id(frame, name)
@@ -511,6 +523,7 @@ FUNCTIONS: Functions = {
     "OBJECT_SCHEMA_NAME": in_session(object_schema_name, SYSNAME),
     "ODBCSCALE": in_session(odbc_scale, INT),
     "ORIGINAL_LOGIN": of_frame("@login", SYSNAME, lambda frame: frame.session.login),
+    "PARSENAME": in_python("parsename", parsename, SYSNAME),
     "SCHEMA_ID": in_session(schema_identifier, INT),
     "SCHEMA_NAME": in_session(schema_name, SYSNAME),
     "SUSER_ID": in_session(suser_id, INT),
@@ -518,6 +531,7 @@ FUNCTIONS: Functions = {
     "SUSER_SNAME": without_or_with_arguments(
         of_frame("@context", SYSNAME, login_name), in_session(suser_sname, SYSNAME)
     ),
+    "SUSER_NAME": without_or_with_arguments(of_frame("@context", SYSNAME, login_name), in_session(suser_name, SYSNAME)),
     "SYSTEM_USER": of_frame("@context", SYSNAME, login_name),
     "TYPE_ID": in_session(type_id, INT),
     "TYPE_NAME": in_session(type_name, SYSNAME),

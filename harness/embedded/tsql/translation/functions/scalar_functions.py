@@ -22,6 +22,7 @@ from harness.embedded.tsql.translation.fragments import (
     collation_of,
     common_type,
     is_null,
+    part_of_binary,
     text_length,
 )
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, aggregate, in_python
@@ -79,8 +80,8 @@ def _substring(renderer: Renderer, arguments: Arguments) -> Fragment:
         longest = max(1, length.constant)
         if kind.length != MAX or longest <= LENGTHS_MAX[kind.name]:
             kind = SqlType(kind.name, length=longest if kind.length == MAX else min(longest, kind.length))
-        if is_binary:
-            return Fragment(f"substr({sql}, {first}, {max(0, end - first)})", kind)
+        if is_binary and (part := part_of_binary(sql, first, max(0, end - first))) is not None:
+            return Fragment(part, kind)
     renderer.function("tsql_substring", 3, substring)
     return Fragment(f"tsql_substring({sql}, {start.sql}, {length.sql})", kind, collation=value.collation)
 

@@ -5,15 +5,23 @@ import hashlib
 import re
 import zlib
 from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 from typing import Any
 
 from harness.embedded import utf16
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.sqltypes import BIGINT, INT, MAX, SqlType
+from harness.embedded.sqltypes import BIGINT, FLOAT, INT, MAX, SqlType
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import VALUE_BYTES_MAX, WorkNs, work_of
-from harness.embedded.tsql.translation.fragments import NVARCHAR, NVARCHAR_MAX, Fragment, collation_of, text_length
+from harness.embedded.tsql.translation.fragments import (
+    NVARCHAR,
+    NVARCHAR_MAX,
+    VARBINARY_MAX,
+    Fragment,
+    collation_of,
+    text_length,
+)
 from harness.embedded.tsql.translation.functions.kinds import Arguments, Function, Functions, in_python
 from harness.embedded.tsql.translation.renderer import Renderer, is_by_code
 
@@ -174,6 +182,23 @@ def _space(count: int) -> str | None:
     return None if count < 0 else " " * min(count, 8000)
 
 
+def _str(renderer: Renderer, arguments: Arguments) -> Fragment:
+    """STR ( float [ , length [ , decimals ] ] )"""
+    function = in_python("str", _right_aligned, SqlType("varchar", length=8000))
+    return function.render(renderer, [renderer.cast(arguments[0], FLOAT), *arguments[1:]])
+
+
+def _right_aligned(value: float, length: int = 10, decimals: int = 0) -> str | None:
+    """A number with as many of its decimals as there is room for, or asterisks."""
+    if not 0 < length <= 8000 or decimals < 0:
+        return None
+    for places in range(min(decimals, 16), -1, -1):
+        number = Decimal(value).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP, Context(prec=400))
+        if len(text := f"{number:f}") <= length:
+            return text.rjust(length)
+    return "*" * length
+
+
 def _char(code: int) -> str | None:
     """A character of code page 1252; the five codes without a character are control characters."""
     if not 0 <= code < 256:
@@ -244,7 +269,6 @@ def _stuff(renderer: Renderer, arguments: Arguments) -> Fragment:
 
 # For each byte
 COMPRESS_NS, DECOMPRESS_NS = 100, 5000  # it may become a thousand
-VARBINARY_MAX = SqlType("varbinary", length=MAX)
 
 
 def _decompressed(data: bytes) -> bytes:
@@ -313,6 +337,7 @@ FUNCTIONS: Functions = {
     "REVERSE": _of_text("reverse", "t", lambda text: text[::-1]),
     "RIGHT": _of_text("right", "tn", _right),
     "RTRIM": _trimmed("rtrim"),
+    "STR": Function(1, 3, _str),
     "SPACE": in_python("space", _space, SqlType("varchar", length=8000)),
     "STUFF": Function(4, 4, _stuff),
     "TRIM": _trimmed("trim"),
