@@ -265,7 +265,7 @@ def test_a_loop_and_an_assignment_set_the_count_of_rows(side):
         "WHILE 1 = 0 PRINT 'x'": 0,
         "WHILE 1 = 1 BEGIN SELECT 1; BREAK END": 0,
     }.items():
-        assert side.run(f"{three}{statement}; SELECT @@ROWCOUNT").sets[-1][1] == [(count,)], statement
+        assert side.run(f"{three}{statement}; SELECT ROWCOUNT_BIG()").sets[-1][1] == [(count,)], statement
 
 
 def test_what_ends_a_change_but_not_its_batch_is_told_behind_it(side):

@@ -193,6 +193,38 @@ def test_an_index_of_a_table_is_clustered_only_if_it_says_so(side) -> None:
     assert shown == [("i", 2, 0), ("k", 1, 0), ("u", 3, 1)]
 
 
+def test_a_primary_key_is_clustered_unless_it_says_so_or_an_index_is(side) -> None:
+    def indexes(table: str) -> list[tuple[object, ...]]:
+        query = "SELECT name, index_id, type_desc FROM sys.indexes WHERE object_id = OBJECT_ID('{}') ORDER BY index_id"
+        return side.rows(query.format(table))
+
+    side.run(
+        "CREATE TABLE dbo.g (a int NOT NULL CONSTRAINT p PRIMARY KEY NONCLUSTERED (a), b int CONSTRAINT u UNIQUE, c int)"
+    )
+    assert indexes("dbo.g") == [(None, 0, "HEAP"), ("p", 2, "NONCLUSTERED"), ("u", 3, "NONCLUSTERED")]
+    side.run("CREATE CLUSTERED INDEX x ON dbo.g (c); INSERT dbo.g VALUES (1, 1, 1), (2, 2, 1)")
+    clustered = [("x", 1, "CLUSTERED"), ("p", 2, "NONCLUSTERED")]
+    assert indexes("dbo.g") == [*clustered, ("u", 3, "NONCLUSTERED")]
+    side.run("ALTER TABLE dbo.g DROP CONSTRAINT u")
+    assert indexes("dbo.g") == clustered
+    side.run("ALTER TABLE dbo.g DROP CONSTRAINT p; ALTER TABLE dbo.g ADD CONSTRAINT p PRIMARY KEY (a)")
+    assert indexes("dbo.g") == clustered
+    assert side.error("INSERT dbo.g VALUES (1, 5, 5)").number == 2627
+    side.run("ALTER TABLE dbo.g DROP CONSTRAINT p")
+    for text, existing in (
+        ("ALTER TABLE dbo.g ADD CONSTRAINT p PRIMARY KEY CLUSTERED (a)", "x"),
+        ("CREATE CLUSTERED INDEX y ON dbo.g (b)", "x"),
+        ("CREATE TABLE dbo.k (a int CONSTRAINT k PRIMARY KEY, b int); CREATE CLUSTERED INDEX y ON dbo.k (b)", "k"),
+    ):
+        refused = side.error(text)
+        assert refused.number == 1902 and f"the existing clustered index '{existing}'" in refused.text, text
+    side.run("CREATE TABLE dbo.m (a int CONSTRAINT q PRIMARY KEY, b int, INDEX z CLUSTERED (b))")
+    assert indexes("dbo.m") == [("z", 1, "CLUSTERED"), ("q", 2, "NONCLUSTERED")]
+    side.crash()
+    side.run("USE db")
+    assert indexes("dbo.m") == [("z", 1, "CLUSTERED"), ("q", 2, "NONCLUSTERED")]
+
+
 def test_the_catalog_shows_what_an_index_was_made_with(related):
     related.run("CREATE TABLE dbo.i (a int, b int, c int, INDEX x (a DESC))")
     related.run("CREATE INDEX y ON dbo.i (a, b DESC) INCLUDE (c) WHERE b > 0 AND c IS NOT NULL")

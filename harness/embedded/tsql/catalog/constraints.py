@@ -31,6 +31,10 @@ class Constraint(NamedTuple):
     def schema(self) -> str:
         return self.table.schema
 
+    @property
+    def is_clustered(self) -> bool:
+        return self.index_id == CLUSTERED
+
 
 def keys(table: Table) -> list[Constraint]:
     """The primary key, if there is one, and the unique keys."""
@@ -41,17 +45,18 @@ def keys(table: Table) -> list[Constraint]:
         key_constraints.append(
             Constraint(
                 *(table, table.object_id + 1, table.primary_key_name, "PK", "PRIMARY_KEY_CONSTRAINT", places),
-                index_id=CLUSTERED,
+                index_id=CLUSTERED if table.primary_key_is_clustered else CLUSTERED + 1,
                 is_system_named=not is_named,
             )
         )
+    first = key_constraints[0].index_id if key_constraints else CLUSTERED
     for number, (name, names) in enumerate(table.unique_keys(), start=2):
         places = tuple(map(table.place, names))
         given_name, _ = table.unique[number - 2]
         key_constraints.append(
             Constraint(
                 *(table, table.object_id + number, name, "UQ", "UNIQUE_CONSTRAINT", places),
-                index_id=number,
+                index_id=number + first - CLUSTERED,
                 is_system_named=not given_name,
             )
         )
@@ -104,7 +109,7 @@ def foreign_keys(table: Table) -> list[Constraint]:
 
 def indexes(table: Table) -> list[tuple[int, Index]]:
     """What CREATE INDEX made, with their index_ids: a clustered one has that of the rows."""
-    first = 2 + len(table.unique)
+    first = 1 + max((key.index_id for key in keys(table)), default=CLUSTERED)
     return [(CLUSTERED if index.is_clustered else number, index) for number, index in enumerate(table.indexes, first)]
 
 

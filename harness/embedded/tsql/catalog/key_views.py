@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 from harness.embedded.tsql.catalog.constraints import (
-    CLUSTERED,
     HEAP,
     checks,
     defaults,
@@ -90,8 +89,7 @@ def _indexes(context: Context) -> Iterator[SimpleNamespace]:
         if HEAP in index_ids(row.table):
             yield SimpleNamespace(of=row, name=None, index_id=HEAP, type=0, type_desc="HEAP", key="", condition="")
         for constraint in constraints:
-            clustered = constraint.index_id == CLUSTERED
-            type_, type_desc = (1, "CLUSTERED") if clustered else (2, "NONCLUSTERED")
+            type_, type_desc = (1, "CLUSTERED") if constraint.is_clustered else (2, "NONCLUSTERED")
             yield SimpleNamespace(
                 of=row,
                 name=constraint.name,

@@ -49,8 +49,8 @@ def _register_create(kind: str) -> None:
             names = [*(other.name for other in target.indexes), *(key.name for key in keys(target))]
             if name.lower() in [other.lower() for other in names]:
                 raise SqlServerError(1913, name, target.qualified_name)
-            clustered = [other.name for other in target.indexes if other.is_clustered]
-            clustered += [target.primary_key_name] if target.primary_key else []
+            clustered = [key.name for key in keys(target) if key.is_clustered]
+            clustered += [other.name for other in target.indexes if other.is_clustered]
             if index.is_clustered and clustered:
                 raise SqlServerError(1902, target.name, clustered[0])
             body = target.body

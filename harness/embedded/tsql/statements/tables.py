@@ -218,7 +218,8 @@ def _remove(table: Table, body: TableBody, constraint: Constraint) -> None:
         case "PK":
             body.primary_key, body.primary_key_name = [], ""
         case "UQ":
-            body.unique.remove(table.unique[constraint.index_id - 2])
+            names = [name for name, _ in table.unique_keys()]
+            body.unique.remove(table.unique[names.index(constraint.name)])
         case "D":
             [place] = constraint.places
             body.columns[place] = replace(body.columns[place], default=None, default_name="")
@@ -279,6 +280,7 @@ class Additions(TableBody):
         columns, unique = [*old.values(), *self.columns], [*table.unique, *self.unique]
         body = TableBody(columns, key.primary_key, key.primary_key_name, unique, table.indexes + self.indexes)
         body.checks, body.references = table.checks + self.checks, table.references + self.references
+        body.primary_key_is_clustered = key.primary_key_is_clustered
         where = table.schema, table.name, table.database_name
         return Table.from_body(*table.identifier, *where, body, table.create_time_ns)
 
@@ -419,24 +421,23 @@ def _at_key(parser: Parser) -> bool:
     return parser.tokens.word() in ("PRIMARY KEY", "PRIMARY", "UNIQUE")
 
 
-def _key(parser: Parser) -> bool:
-    """Parse `PRIMARY KEY | UNIQUE [ CLUSTERED | NONCLUSTERED ]`; True for the primary key."""
+def _key(parser: Parser) -> tuple[bool, bool | None]:
+    """Parse `PRIMARY KEY | UNIQUE [ CLUSTERED | NONCLUSTERED ]`: whether it is the primary key, and if it says so
+    whether it is clustered."""
     tokens = parser.tokens
     primary = tokens.accept("PRIMARY KEY") or tokens.accept("PRIMARY", "KEY")
     if not primary:
         tokens.expect("UNIQUE")
-    if not tokens.accept("CLUSTERED"):
-        tokens.accept("NONCLUSTERED")
-    return primary
+    return primary, tokens.accept("CLUSTERED") or (False if tokens.accept("NONCLUSTERED") else None)
 
 
 def _key_constraint(parser: Parser, body: TableBody, name: str, column: str = "") -> None:
     """Parse a key of a table, or of one column. That of a table may follow a column without a comma."""
-    primary = _key(parser)
+    primary, is_clustered = _key(parser)
     names = key_columns(parser) if not column or parser.tokens.at("(") else [column]
     index_options(parser)
     if primary:
-        body.primary_key, body.primary_key_name = names, name
+        body.primary_key, body.primary_key_name, body.primary_key_is_clustered = names, name, is_clustered
     else:
         body.unique.append((name, names))
 

@@ -74,6 +74,7 @@ class TableBody:
     indexes: list[Index] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     references: list[Reference] = field(default_factory=list)
+    primary_key_is_clustered: bool | None = None  # None: if no index is
 
 
 Row = tuple[Any, ...]  # rowid, then the columns in order
@@ -116,6 +117,7 @@ class Table:
     indexes: list[Index] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     references: list[Reference] = field(default_factory=list)
+    primary_key_is_clustered: bool = True
     columns: list[Column] = field(init=False)
     identity: int | None = field(init=False)  # position of the identity column
     rowversion: int | None = field(init=False)  # and of the rowversion column
@@ -189,7 +191,8 @@ class Table:
     def body(self) -> TableBody:
         """A copy of its definition, to be changed."""
         keys = list(self.primary_key), self.primary_key_name, list(self.unique)
-        return TableBody(list(self.definitions), *keys, list(self.indexes), list(self.checks), list(self.references))
+        rules = list(self.indexes), list(self.checks), list(self.references)
+        return TableBody(list(self.definitions), *keys, *rules, self.primary_key_is_clustered)
 
     # -- definition --------------------------------------------------------------------------------------------------
 
@@ -233,7 +236,7 @@ class Table:
         """The definition as the store keeps it."""
         columns = [(d.name, *d.type, d.nullable, d.identity, d.default, d.default_name) for d in self.definitions]
         keys = (self.primary_key, self.primary_key_name, self.unique)
-        rules = (self.indexes, self.checks, self.references)
+        rules = (self.indexes, self.checks, self.references, self.primary_key_is_clustered)
         return (self.schema, self.name, self.database_name, columns, *keys, self.create_time_ns, *rules)
 
     @staticmethod
@@ -246,7 +249,7 @@ class Table:
             for column, *type_, nullable, identity, default, is_named in columns
         ]
         primary, unique = list(primary_key), [(name, list(names)) for name, names in unique]
-        indexes, checks, references = rules
+        indexes, checks, references, *is_clustered = rules
         return Table(
             *(*key, schema, name, database_name, definitions, primary, primary_key_name, unique, create_time_ns),
             indexes=[Index(name, list(columns), *more) for name, columns, *more in indexes],
@@ -254,6 +257,7 @@ class Table:
             references=[
                 Reference(name, list(columns), tuple(parent), list(keys)) for name, columns, parent, keys in references
             ],
+            primary_key_is_clustered=all(is_clustered),  # rows of older versions do not say it
         )
 
     @staticmethod
@@ -273,8 +277,12 @@ class Table:
         keys = body.primary_key, key_name, body.unique
         checks = [c._replace(name=c.name or f"CK_{name}_{n}") for n, c in enumerate(body.checks)]
         references = [r._replace(name=r.name or f"FK_{name}_{n}") for n, r in enumerate(body.references)]
+        clustered = [index.name for index in body.indexes if index.is_clustered]
+        is_clustered = not clustered if body.primary_key_is_clustered is None else body.primary_key_is_clustered
+        if clustered and is_clustered and body.primary_key:
+            raise SqlServerError(1902, name, clustered[0])
         where = database_id, object_id, schema, name, database_name
-        return Table(*where, definitions, *keys, now_ns, body.indexes, checks, references)
+        return Table(*where, definitions, *keys, now_ns, body.indexes, checks, references, is_clustered)
 
     # -- locks -------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from zlib import crc32
 
 from harness.embedded.errors import SqlServerError
 from harness.embedded.sqltypes import (
+    BIGINT,
     DATETIME,
     DATETIME2,
     DATETIMEOFFSET,
@@ -173,6 +174,7 @@ FUNCTIONS: Functions = {
     "NEWID": Function(0, 0, _newid),
     "NEWSEQUENTIALID": Function(0, 0, _only_in_defaults),
     "RAND": without_or_with_arguments(of_frame("rand", FLOAT, _rand), in_session(_rand, FLOAT)),
+    "ROWCOUNT_BIG": of_frame("@@ROWCOUNT_BIG", BIGINT, lambda frame: frame.session.row_count, nullable=False),
     "SCOPE_IDENTITY": of_frame("SCOPE_IDENTITY", IDENTITY, lambda frame: frame.identity),
     "SERVERPROPERTY": Function(1, 1, _server_property),
     "SYSDATETIME": of_frame("@utcnow", DATETIME2, _utc, nullable=False),
