@@ -31,9 +31,21 @@ from harness.embedded.tsql.translation.expression_renderers import compiled_patt
         ("'A' COLLATE Latin1_General_CS_AS = 'a'", False),
         ("'a' = 'a ' COLLATE Latin1_General_BIN", True),
         ("(SELECT COUNT(*) FROM (SELECT c FROM (VALUES ('a'), ('a '), ('A')) AS v (c) GROUP BY c) AS g) = 1", True),
+        ("(SELECT COUNT(*) FROM (SELECT DISTINCT c FROM (VALUES ('a'), ('a '), ('A')) AS v (c)) AS g) = 1", True),
+        ("(SELECT COUNT(*) FROM (SELECT 'a' AS c UNION SELECT 'A ' UNION SELECT 'b') AS g) = 2", True),
+        ("EXISTS (SELECT N'a' INTERSECT SELECT N'A ')", True),
+        ("EXISTS (SELECT 'a' EXCEPT SELECT 'A ')", False),
+        # Published answers of SQL Server
+        ("0x = 0x00", True),
+        ("0x01 = 0x0100", True),
+        ("0x0001 = 0x01", False),
+        ("0x20 = 0x2020", False),
+        ("0x01 < 0x0100", False),
+        ("CAST(0x01 AS binary(3)) IN (0x02, 0x01)", True),
+        ("(SELECT COUNT(DISTINCT c) FROM (VALUES (0x), (0x00), (0x0000)) AS v (c)) = 1", True),
     ],
 )
-def test_comparisons_have_no_regard_to_blanks_at_the_end(side, condition, holds):
+def test_comparisons_have_no_regard_to_blanks_and_zeros_at_the_end(side, condition, holds):
     assert side.run(f"IF {condition} PRINT 'yes' ELSE PRINT 'no'").prints == ["yes" if holds else "no"]
 
 

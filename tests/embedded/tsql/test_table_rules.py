@@ -183,6 +183,15 @@ def test_what_an_index_refuses(related, statement: str, number: int) -> None:
     assert related.error(statement).number == number
 
 
+@pytest.mark.parametrize("type_", ["varchar(5) NOT NULL", "nvarchar(5) NULL"])
+def test_a_key_has_no_regard_to_case_and_blanks_at_the_end(side, type_: str) -> None:
+    side.run(f"CREATE TABLE dbo.keyed (v {type_} UNIQUE); INSERT dbo.keyed VALUES ('a ')")
+    assert side.error("INSERT dbo.keyed VALUES ('A')").number == 2627
+    assert side.error(f"DECLARE @t table (v {type_} UNIQUE); INSERT @t VALUES ('a'), ('a ')").number == 2627
+    side.run("UPDATE dbo.keyed SET v = 'A' WHERE v = 'a'")
+    assert side.rows("SELECT v FROM dbo.keyed") == [("A",)]
+
+
 def test_an_index_of_a_table_is_clustered_only_if_it_says_so(side) -> None:
     side.run(
         "CREATE TABLE ixs (a int, b int, c int, INDEX i (a), INDEX u UNIQUE NONCLUSTERED (b), INDEX k CLUSTERED (c))"

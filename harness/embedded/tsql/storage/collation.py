@@ -1,4 +1,5 @@
-"""The order of texts in the collation of this server: without regard to case and width, with regard to accents.
+"""The order of texts in the collation of this server: without regard to case and width and to blanks at their end, with
+regard to accents.
 
 Letters that differ by their accents stand beside each other, as in a dictionary: `Arger, Ärger, Azur`. Not as in SQL
 Server: signs sort by their codes, `{` to `~` behind the letters; hiragana and katakana differ.
@@ -7,7 +8,7 @@ Server: signs sort by their codes, `{` to `~` behind the letters; hiragana and k
 import unicodedata
 from functools import lru_cache
 
-NAME, WITHOUT_ACCENTS = "text_ci_as", "text_ci_ai"  # in SQLite
+NAME, WITHOUT_ACCENTS, BY_CODE = "text_ci_as", "text_ci_ai", "RTRIM"  # in SQLite, which has the last one
 KEPT_LENGTH = 200  # of texts whose keys are kept
 
 
@@ -16,7 +17,7 @@ def compare(left: str, right: str) -> int:
     if left == right:
         return 0
     if left.isascii() and right.isascii():
-        left, right = left.lower(), right.lower()
+        left, right = left.rstrip(" ").lower(), right.rstrip(" ").lower()
         return (left > right) - (left < right)
     first, second = _keys(left, right)
     return (first > second) - (first < second)
@@ -34,7 +35,8 @@ def _keys(*texts: str) -> list[tuple[str, str]]:
 
 def _key(text: str) -> tuple[str, str]:
     """The letters without accents, then with them. The byte order mark of xml in a message weighs nothing."""
-    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()).replace("\ufeff", "")
+    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text.rstrip(" ")).casefold())
+    folded = folded.replace("\ufeff", "")
     return "".join(character for character in folded if not unicodedata.combining(character)), folded
 
 

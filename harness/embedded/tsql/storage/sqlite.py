@@ -107,6 +107,10 @@ def declarations(columns: Sequence[Column], keys: Sequence[str] = ()) -> str:
 ViewRows = tuple[str, Sequence[Sequence[Any]]]  # names of columns, and their values
 
 
+def _without_zeros(value: bytes | None) -> bytes | None:
+    return None if value is None else value.rstrip(b"\0")
+
+
 class Calls:
     """What functions share with the connection, to which they must not refer: it does not show them to a collection of
     garbage, and neither would ever be freed."""
@@ -143,6 +147,7 @@ class Sqlite:
         self._serial = 0
         self._held: dict[int, str | bytes] = {}  # long parameters of the statement that runs, by place
         self.connection.create_function("held", 1, self._held.__getitem__)
+        self.connection.create_function("without_zeros", 1, _without_zeros, deterministic=True)
         # Tables of views that exist, with what lies in them, if known
         self.view_tables: dict[str, ViewRows | None] = {}
 

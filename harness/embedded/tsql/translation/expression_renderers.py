@@ -219,7 +219,7 @@ def _in(renderer: Renderer, node: exp.In, names: Names) -> Fragment:
     return Fragment("(" + " OR ".join(f"{a} = {b}" for a, b in pairs) + ")", CONDITION)
 
 
-_COLLATE = re.compile(rf" COLLATE (?:NOCASE|BINARY|{collation.NAME}|{collation.WITHOUT_ACCENTS})\Z")
+_COLLATE = re.compile(rf" COLLATE (?:NOCASE|{collation.BY_CODE}|{collation.NAME}|{collation.WITHOUT_ACCENTS})\Z")
 
 
 def _like_right(left: str, right: str) -> str:

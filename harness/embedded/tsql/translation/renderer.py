@@ -277,7 +277,7 @@ def _native_cast(value: Fragment, target: SqlType) -> str | None:
 
 def comparable(renderer: Renderer, left: Fragment, right: Fragment) -> tuple[str, str]:
     """Both sides, converted to one type, as SQL that SQLite compares as SQL Server does: text without case and without
-    regard to blanks at its end."""
+    regard to blanks at its end, bytes without regard to zeros at their end."""
     left_family, other = family(left.type), family(right.type)
     if not left_family or not other:
         return _comparable_text(left, right) if "text" in (left_family, other) else (left.sql, right.sql)
@@ -298,17 +298,19 @@ def comparable(renderer: Renderer, left: Fragment, right: Fragment) -> tuple[str
         return f"substr({left.sql}, 1, {UTC_WIDTH})", f"substr({right.sql}, 1, {UTC_WIDTH})"
     if family(left.type) == "text":
         return _comparable_text(left, right)
+    if family(left.type) == "binary":
+        return without_zeros(left), without_zeros(right)
     return left.sql, right.sql + (" COLLATE NOCASE" if family(left.type) == "uniqueidentifier" else "")
 
 
 def _comparable_text(left: Fragment, right: Fragment) -> tuple[str, str]:
-    return without_blanks(left), without_blanks(right) + collate(left, right)
+    return left.sql, right.sql + collate(left, right)
 
 
 def collate(*sides: Fragment) -> str:
     """The COLLATE clause of a comparison of texts."""
     names = {"": collation.NAME, "AI": collation.WITHOUT_ACCENTS}
-    return f" COLLATE {names.get(collation_of(*sides), 'BINARY')}"
+    return f" COLLATE {names.get(collation_of(*sides), collation.BY_CODE)}"
 
 
 def is_by_code(renderer: Renderer, *sides: Fragment) -> bool:
@@ -327,14 +329,16 @@ def check_order(renderer: Renderer, *sides: Fragment) -> None:
 
 def grouped(value: Fragment) -> str:
     """The SQL of a value by which rows are grouped: equal ones are one group."""
-    return without_blanks(value) + collate(value) if family(value.type) == "text" else value.sql
+    if family(value.type) == "text":
+        return value.sql + collate(value)
+    return without_zeros(value) if family(value.type) == "binary" else value.sql
 
 
-def without_blanks(side: Fragment) -> str:
-    """The SQL of a text without the blanks at its end, to which comparisons have no regard."""
-    if isinstance(side.constant, str) and len(side.constant) <= LITERAL_MAX:
-        return literal(side.constant.rstrip(" "))
-    return f"rtrim({side.sql})"
+def without_zeros(side: Fragment) -> str:
+    """The SQL of bytes without the zeros at their end: "strings that differ only by 00" are equal."""
+    if isinstance(side.constant, bytes) and len(side.constant) <= LITERAL_MAX:
+        return literal(side.constant.rstrip(b"\0"))
+    return f"without_zeros({side.sql})"
 
 
 def _converted(renderer: Renderer, side: Fragment, target: SqlType) -> Fragment:
