@@ -97,6 +97,21 @@ def test_an_offset_that_does_not_exist_is_an_error(side, expression, number):
     assert side.error(f"SELECT {expression}").number == number
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT COUNT(*) FROM (SELECT DISTINCT d FROM m) AS t",
+        "SELECT COUNT(DISTINCT d) FROM m",
+        "SELECT COUNT(*) FROM (SELECT d FROM m GROUP BY d) AS t",
+        "SELECT COUNT(*) FROM (SELECT d FROM m UNION SELECT d FROM m) AS t",
+        "SELECT MAX(r) FROM (SELECT DENSE_RANK() OVER (ORDER BY d) AS r FROM m) AS t",
+    ],
+)
+def test_one_moment_in_two_offsets_is_equal(side, query):
+    moments = "SELECT CAST(v AS datetimeoffset) AS d FROM (VALUES ('2026-01-01 10:00Z'), ('2026-01-01 12:00 +02:00')) AS t (v)"
+    assert side.value(f"WITH m AS ({moments}) {query}") == 1
+
+
 def test_the_clock_gives_it(side):
     [(columns, [(now,)])] = side.run("SELECT SYSDATETIMEOFFSET()").sets
     assert columns[0].type == SqlType("datetimeoffset", scale=7) and now.endswith(" +00:00")

@@ -329,9 +329,14 @@ def check_order(renderer: Renderer, *sides: Fragment) -> None:
 
 def grouped(value: Fragment) -> str:
     """The SQL of a value by which rows are grouped: equal ones are one group."""
-    if family(value.type) == "text":
-        return value.sql + collate(value)
-    return without_zeros(value) if family(value.type) == "binary" else value.sql
+    return without_zeros(value) if family(value.type) == "binary" else collated(value)
+
+
+def collated(value: Fragment) -> str:
+    """The SQL of a value that is ordered, or of which one of equal ones is taken."""
+    if family(value.type) == "datetimeoffset":
+        return f"{value.sql} COLLATE datetimeoffset"
+    return value.sql + (collate(value) if family(value.type) == "text" else "")
 
 
 def without_zeros(side: Fragment) -> str:

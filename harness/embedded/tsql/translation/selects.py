@@ -26,7 +26,7 @@ from harness.embedded.tsql.translation.fragments import (
     of_column,
 )
 from harness.embedded.tsql.translation.groups import check_groups, has_aggregate
-from harness.embedded.tsql.translation.renderer import Renderer, check_order, collate, grouped, guid_order
+from harness.embedded.tsql.translation.renderer import Renderer, check_order, collated, grouped, guid_order
 
 Rendered = tuple[str, list[Column]]
 Convert = Callable[[int, Fragment], Fragment]
@@ -186,11 +186,9 @@ def _projection(
     is_distinct = node.args.get("distinct") or isinstance(node.parent, exp.SetOperation)
     for number, (name, fragment) in enumerate(fragments):
         converted = convert(number, fragment) if convert is not None else fragment
-        sql = converted.sql
+        sql = collated(converted) if is_distinct else converted.sql
         if is_distinct and family(converted.type) == "xml":
             raise UnsupportedSyntax("xml in a SELECT DISTINCT or a set operation", renderer.line)
-        if is_distinct and family(converted.type) == "text":
-            sql += collate(converted)
         items.append(f"{sql} AS {quoted(name)}" if name else sql)
         columns.append(Column(name, converted.type, converted.nullable, converted.is_identity))  # type: ignore[arg-type]
     return items, columns, {fragment.sql for _, fragment in fragments}
@@ -245,9 +243,8 @@ def order_by(  # noqa: PLR0917
                 raise SqlServerError(145)
         if family(fragment.type) == "xml":
             raise SqlServerError(305)
-        sql = guid_order(fragment.sql) if family(fragment.type) == "uniqueidentifier" else fragment.sql
-        collation = collate(fragment) if family(fragment.type) == "text" else ""
-        keys.append(f"{sql}{collation}{' DESC' if key.args.get('desc') else ''}")
+        sql = guid_order(fragment.sql) if family(fragment.type) == "uniqueidentifier" else collated(fragment)
+        keys.append(f"{sql}{' DESC' if key.args.get('desc') else ''}")
     return "ORDER BY " + ", ".join(keys)
 
 
