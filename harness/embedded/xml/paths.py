@@ -18,6 +18,7 @@ import binascii
 import json
 import operator
 import re
+import secrets
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,7 @@ _TOKEN = re.compile(
 _COMPARISONS = {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _OPERATORS = frozenset({"and", "or", "div", "mod", *_COMPARISONS})
 _PREFIX = "own-functions"  # of the functions below that XPath has not
+_BINARY = secrets.token_hex(8)  # before bytes in a text: nobody can guess it and write it into a document
 # How many arguments functions take: least, most
 _COUNTS = {
     name: (least, most)
@@ -326,13 +328,13 @@ for _kind in ("base64Binary", "hexBinary"):
 
 def _binary(kind: str, data: bytes) -> str:
     """Bytes as a text, as XPath has no type for them."""
-    return f"{_PREFIX}:{kind}:{data.hex()}"
+    return f"{_BINARY}:{kind}:{data.hex()}"
 
 
 def _bytes(item: Any) -> bytes | None:
     """The bytes of such a text; None of any other item."""
-    prefix, _, rest = str(item).partition(":") if isinstance(item, str) else ("", "", "")
-    return bytes.fromhex(rest.partition(":")[2]) if prefix == _PREFIX else None
+    is_binary = isinstance(item, str) and item.startswith(_BINARY)
+    return bytes.fromhex(str(item).rpartition(":")[2]) if is_binary else None
 
 
 def _converted(kind: str, operand: Any) -> Any:
@@ -456,7 +458,7 @@ def _text(item: Any) -> str:
     if isinstance(item, bool):
         return "true" if item else "false"
     if (data := _bytes(item)) is not None:
-        is_hex = str(item).startswith(f"{_PREFIX}:hex")
+        is_hex = str(item).startswith(f"{_BINARY}:hex")
         return data.hex().upper() if is_hex else base64.b64encode(data).decode()
     if isinstance(item, float):
         return str(int(item)) if item.is_integer() else repr(item)

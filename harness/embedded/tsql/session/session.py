@@ -124,6 +124,7 @@ class Session:
         self.options = DEFAULTS
         self.tx: Transaction | None = None
         self.tran_count = 0
+        self.captures = False  # results, for INSERT ... EXECUTE
         self.transaction_name = ""
         self.savepoints: dict[str, Mark] = {}
         self.doomed = False

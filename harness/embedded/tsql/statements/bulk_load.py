@@ -4,7 +4,7 @@ The rows become those of a table variable, and an INSERT ... SELECT of that puts
 its conversions, defaults, keys and numbers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice
@@ -97,20 +97,32 @@ def load(session: Session, columns: Sequence[Column], rows: Iterator[Sequence[An
     text = _insert(session, node)
     [insert] = Parser(text, GRAMMAR).batch()
     assert isinstance(insert, Insert)
-    scope = Scope(COMPILERS, text=text)
-    scope.tables[ROWS] = [Column(name, column.type) for name, column in zip(node.columns, columns, strict=True)]
-    scope.declared[ROWS] = declarations(scope.tables[ROWS])
-    body = sequence([scope.compile(replace(insert, fires="FIRE_TRIGGERS" in node.options))], text)
+    insert = replace(insert, fires="FIRE_TRIGGERS" in node.options)
+    columns = [Column(name, column.type) for name, column in zip(node.columns, columns, strict=True)]
     frame = Frame(session, session.database, sink, "", 0)
-    frame.declared = scope.declared
-    marks = ", ".join("?" for _ in columns)
     try:
-        while piece := list(islice(rows, ROWS_A_PIECE)):
+        yield from insert_rows(frame, Scope(COMPILERS, text=text), insert, columns, rows)
+    finally:
+        frame.release()
+
+
+def insert_rows(
+    frame: Frame, scope: Scope, insert: Insert, columns: Sequence[Column], rows: Iterable[Sequence[Any]]
+) -> Waiting[None]:
+    """Run an INSERT ... SELECT whose query reads these rows from the table variable `ROWS`."""
+    declared = scope.declared | {ROWS: declarations(columns)}
+    own = replace(scope, plans=[], tables=scope.tables | {ROWS: list(columns)}, declared=declared)
+    body = sequence([own.compile(insert)], scope.text)
+    before, frame.declared = frame.declared, declared
+    marks, unread = ", ".join("?" for _ in columns), iter(rows)
+    try:
+        while piece := list(islice(unread, ROWS_A_PIECE)):
             frame.fill_table(ROWS, marks, [tuple(map(_stored, row)) for row in piece])
             yield Delay(0)
         yield from body.run(frame)
     finally:
-        frame.release()
+        frame.empty_table(ROWS)
+        frame.declared = before
 
 
 def _stored(value: Any) -> Any:

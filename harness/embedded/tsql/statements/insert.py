@@ -35,8 +35,15 @@ class Insert(Statement):
     fires: bool = True  # triggers
 
 
+@dataclass(frozen=True, slots=True)
+class InsertExecute(Statement):
+    target: TargetName
+    columns: list[str]
+    execute: Statement
+
+
 def parse_insert(parser: Parser) -> Statement:
-    """`INSERT [ INTO ] target [ ( columns ) ] [ OUTPUT ... ] { VALUES ... | select | DEFAULT VALUES }`"""
+    """`INSERT [ INTO ] target [ ( columns ) ] [ OUTPUT ... ] { VALUES ... | select | execute | DEFAULT VALUES }`"""
     tokens, line = parser.tokens, parser.line
     tokens.accept("INTO")
     target = changes.parse_target(parser)
@@ -47,8 +54,10 @@ def parse_insert(parser: Parser) -> Statement:
         values = [[]] if is_default else tokens.comma_separated(lambda: _row(parser))
         changes.skip_hints(tokens)
         return Insert(line, target, [] if is_default else columns, output, values, None)
-    if tokens.accept("EXEC") or tokens.accept("EXECUTE"):
-        tokens.unsupported("INSERT ... EXECUTE")
+    if tokens.at("EXEC") or tokens.at("EXECUTE"):
+        if output is not None:
+            raise SqlServerError(483, line=line)
+        return InsertExecute(line, target, columns, parser.statement())
     return Insert(line, target, columns, output, None, parser.query())
 
 

@@ -102,6 +102,8 @@ def compile_rollback(node: RollbackTransaction, scope: Scope) -> Step:
             mark = session.savepoints[name.lower()]
             session.tx.rollback_to(mark)
             session.savepoints = {savepoint: at for savepoint, at in session.savepoints.items() if at <= mark}
+        elif session.captures:
+            raise SqlServerError(3915)
         elif name and name.lower() != session.transaction_name.lower():
             raise SqlServerError(6401, name)
         else:

@@ -356,7 +356,7 @@ def _to_integer(source: SqlType | None, target: SqlType, strict: bool, style: in
         if isinstance(value, bytes):
             number: int = from_binary(value)
         elif isinstance(value, str):
-            number = _integer_from_text(value, target)
+            number = _integer_from_text(value, source, target)
         elif isinstance(value, float) and not isfinite(value):
             raise SqlServerError(232, target.name, value)
         elif is_money:  # "money to int: round", unlike other numbers
@@ -392,14 +392,14 @@ def _overflow(value: Any, source: SqlType | None, target: SqlType) -> SqlServerE
     return SqlServerError(8115, target.name)
 
 
-def _integer_from_text(value: str, target: SqlType) -> int:
+def _integer_from_text(value: str, source: SqlType | None, target: SqlType) -> int:
     text = value.strip()
     if target.name == "bit" and text.lower() in ("true", "false"):
         return int(text.lower() == "true")
     if text == "":
         return 0
     if not re.fullmatch(r"[+-]?[0-9]*", text):
-        raise SqlServerError(245, value[:100], target.name)
+        raise SqlServerError(245, "nvarchar" if source is None else source.name, value[:100], target.name)
     digits = text.lstrip("+-").lstrip("0")
     if len(digits) > DIGITS_MAX:  # beyond every type, and int() refuses thousands of digits
         digits = digits[:DIGITS_MAX]

@@ -527,11 +527,11 @@ FUNCTIONS: Functions = {
     "SCHEMA_ID": in_session(schema_identifier, INT),
     "SCHEMA_NAME": in_session(schema_name, SYSNAME),
     "SUSER_ID": in_session(suser_id, INT),
+    "SUSER_NAME": without_or_with_arguments(of_frame("@context", SYSNAME, login_name), in_session(suser_name, SYSNAME)),
     "SUSER_SID": in_session(suser_sid, SqlType("varbinary", length=85)),
     "SUSER_SNAME": without_or_with_arguments(
         of_frame("@context", SYSNAME, login_name), in_session(suser_sname, SYSNAME)
     ),
-    "SUSER_NAME": without_or_with_arguments(of_frame("@context", SYSNAME, login_name), in_session(suser_name, SYSNAME)),
     "SYSTEM_USER": of_frame("@context", SYSNAME, login_name),
     "TYPE_ID": in_session(type_id, INT),
     "TYPE_NAME": in_session(type_name, SYSNAME),
