@@ -62,8 +62,8 @@ def header(engine: Engine, page: Page) -> PageHeader | None:
     pages = Counter([endpoint.page.page_id for endpoint in database.endpoints.values()])
     if page.file_id != DATA_FILE or page.page_id not in pages:
         return None
-    before = max((one for one in pages if one < page.page_id), default=0)
-    after = min((one for one in pages if one > page.page_id), default=0)
+    before = max((other for other in pages if other < page.page_id), default=0)
+    after = min((other for other in pages if other > page.page_id), default=0)
     return PageHeader(page, pages[page.page_id], before, after)
 
 

@@ -139,7 +139,7 @@ class DatabaseFiles:
         files = self.of(database)
         if any(existing.name.lower() == file.name.lower() for existing in files):
             raise SqlServerError(1828, file.name)
-        added = replace(file, file_id=max(one.file_id for one in files) + 1)
+        added = replace(file, file_id=max(other.file_id for other in files) + 1)
         self._set(tx, database.database_id, (*files, added))
 
     def modify(self, tx: Transaction, database: Database, name: str, changes: dict[str, Any]) -> None:

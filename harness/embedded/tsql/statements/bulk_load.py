@@ -111,9 +111,9 @@ def insert_rows(
 ) -> Waiting[None]:
     """Run an INSERT ... SELECT whose query reads these rows from the table variable `ROWS`."""
     declared = scope.declared | {ROWS: declarations(columns)}
-    own = replace(scope, plans=[], tables=scope.tables | {ROWS: list(columns)}, declared=declared)
-    body = sequence([own.compile(insert)], scope.text)
-    before, frame.declared = frame.declared, declared
+    inner = replace(scope, plans=[], tables=scope.tables | {ROWS: list(columns)}, declared=declared)
+    body = sequence([inner.compile(insert)], scope.text)
+    outer, frame.declared = frame.declared, declared
     marks, unread = ", ".join("?" for _ in columns), iter(rows)
     try:
         while piece := list(islice(unread, ROWS_A_PIECE)):
@@ -122,7 +122,7 @@ def insert_rows(
         yield from body.run(frame)
     finally:
         frame.empty_table(ROWS)
-        frame.declared = before
+        frame.declared = outer
 
 
 def _stored(value: Any) -> Any:

@@ -323,7 +323,7 @@ def _refuse_mixed(names: tuple[str, ...]) -> None:
 
 def _is_table(type_: SqlType | None, target: SqlType) -> bool:
     """Whether an argument and its parameter are tables of one type; 206 if but one is, or they are of two."""
-    is_named = [each is not None and each.name not in TYPES for each in (type_, target)]
+    is_named = [side is not None and side.name not in TYPES for side in (type_, target)]
     if any(is_named) and type_ != target:
         raise SqlServerError(206, type_.name if type_ is not None else "NULL", target.name)
     return all(is_named)

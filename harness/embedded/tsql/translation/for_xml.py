@@ -122,7 +122,7 @@ def _tables(node: exp.Expr, names: Names) -> Iterator[str]:
             is_of_it = isinstance(column, exp.Column) and column.table.lower() in ("", source.alias.lower())
             if isinstance(column, exp.Star) or (is_of_it and isinstance(column.this, exp.Star)):
                 yield from (source.alias for _ in source.columns)
-            elif is_of_it and column.name.lower() in [each.name.lower() for each in source.columns]:
+            elif is_of_it and column.name.lower() in [member.name.lower() for member in source.columns]:
                 yield source.alias
         if not isinstance(column, exp.Column | exp.Star):
             yield ""

@@ -250,8 +250,8 @@ def _stuff(renderer: Renderer, arguments: Arguments) -> Fragment:
         value, inserted = text.sql, renderer.cast(put, type_).sql
     else:
         types = [varying(text_type([argument])) for argument in (text, put) if argument.type is not None]
-        name = "nvarchar" if any(one.name == "nvarchar" for one in types) else "varchar"
-        is_long = any(one.length == MAX for one in types)
+        name = "nvarchar" if any(type_.name == "nvarchar" for type_ in types) else "varchar"
+        is_long = any(type_.length == MAX for type_ in types)
         type_ = SqlType(name, length=MAX if is_long else 4000 if name == "nvarchar" else 8000)
         value, inserted = as_text(renderer, text), as_text(renderer, put)
 
