@@ -180,6 +180,9 @@ def test_a_condition_resets_error_and_rowcount(side):
     """ "Conditional statements, such as the IF statement, reset @@ERROR." """
     text = "SELECT 1; RAISERROR('x', 16, 1); IF @@ERROR = 50000 SELECT @@ERROR, @@ROWCOUNT"
     assert side.results(text).sets[1][1] == [(0, 0)]
+    for block in ("IF 1 = 1 {}", "BEGIN {} END", "BEGIN TRY THROW 50005, 'y', 1 END TRY BEGIN CATCH {} END CATCH"):
+        sets = side.results(block.format("RAISERROR('x', 16, 1)") + " SELECT @@ERROR").sets
+        assert sets[0][1] == [(50000,)], block
     text = "RAISERROR('x', 16, 1); WHILE @@ERROR = 50000 SELECT @@ERROR"
     assert side.results(text).sets[0][1] == [(0,)]
     assert side.rows("DECLARE @i int; SELECT @i = 1; RAISERROR('x', 1, 1); SELECT @@ROWCOUNT") == [(0,)]
@@ -295,6 +298,29 @@ def test_a_name_that_is_not_found_is_not_caught_at_its_own_level(side):
     assert side.run(catches.format("EXEC dbo.reads")).prints == ["208", "after"]
     again = "BEGIN TRY EXEC dbo.reads END TRY BEGIN CATCH THROW END CATCH"
     assert side.run(catches.format(again)).prints == ["208", "after"]
+
+
+def test_a_name_that_is_not_found_ends_what_was_called_but_not_its_caller(side):
+    side.run("CREATE TABLE dbo.late (n int)")
+    side.run("CREATE PROCEDURE dbo.reads AS PRINT 'reads'; SELECT * FROM dbo.missing; PRINT 'not here'")
+    side.run("CREATE PROCEDURE dbo.calls AS IF 1 = 1 EXEC dbo.reads; PRINT @@ERROR; PRINT 'calls goes on'")
+    side.run("CREATE PROCEDURE dbo.lacks AS SELECT c FROM dbo.no_table_yet; PRINT 'not here'")
+    side.run("CREATE TABLE dbo.no_table_yet (n int)")
+    side.run("CREATE TRIGGER dbo.fires ON dbo.late AFTER INSERT AS SET XACT_ABORT OFF; SELECT * FROM dbo.missing")
+    for text, number, prints in [
+        ("EXEC dbo.reads; PRINT @@TRANCOUNT", 208, ["reads", "1"]),
+        ("EXEC dbo.calls; PRINT 'next'", 208, ["reads", "208", "calls goes on", "next"]),
+        ("EXEC dbo.lacks; PRINT 'next'", 207, ["next"]),
+        ("EXEC ('PRINT 1; SELECT * FROM dbo.missing; PRINT 2'); PRINT 'next'", 208, ["1", "next"]),
+        ("EXEC ('SELEC FROM'); PRINT 'next'", 156, ["next"]),
+        ("EXEC sp_executesql N'SELECT * FROM dbo.missing'; PRINT 'next'", 208, ["next"]),
+        ("INSERT dbo.late (n) VALUES (1); PRINT 'next'", 208, []),
+        ("SET XACT_ABORT ON; EXEC dbo.reads; PRINT 'next'", 208, ["reads"]),
+    ]:
+        side.run("BEGIN TRAN")
+        results = side.results(text)
+        assert ([error.number for error in results.errors], results.prints) == ([number], prints), text
+        side.run("SET XACT_ABORT OFF; IF @@TRANCOUNT > 0 ROLLBACK")
 
 
 def test_scope_identity_is_that_of_the_scope(side):

@@ -23,8 +23,8 @@ from harness.embedded.tsql.storage.tables import Table
 # trigger, and our own bugs end the batch and doom the transaction even with XACT_ABORT OFF.
 XML_ERRORS = frozenset({6335, 6359, 9400, 9402, 9420, 9436, 9437, 9448, 9459})
 DOOMING_ERRORS = frozenset({241, 242, 244, 245, 248, 1205, 3609, 3616, 8114, 8169, DEFECT}) | XML_ERRORS
-# Names that are not found, or in a database that the session may not enter, and text that does not parse end the batch,
-# but not the transaction.
+# Names that are not found, or in a database that the session may not enter, and text that does not parse end what was
+# called, EXECUTE of a text too, but not its caller, and not the transaction.
 SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 916, 1087, 4104, 4145})
 
 
@@ -203,13 +203,7 @@ class Session:
         """Whether an error outside TRY ends more than its statement."""
         if error.ends_batch or isinstance(error, RaisedError):
             return error.ends_batch
-        number = error.number
-        return (
-            self.options.xact_abort
-            or error.severity in (15, *range(17, 26))
-            or number in DOOMING_ERRORS
-            or number in SCOPE_ERRORS
-        )
+        return self.options.xact_abort or error.severity in range(17, 26) or error.number in DOOMING_ERRORS
 
     def after_abort(self, error: SqlServerError) -> None:
         """Roll the transaction back if the error that ended the batch does so."""
@@ -441,6 +435,9 @@ class Frame:
         if session.ends_batch(error):
             error.ends_batch = True
             session.after_abort(error)  # here, because XACT_ABORT is that of the procedure in which it failed
+            raise error
+        is_of_compilation = error.severity == 15 or error.number in SCOPE_ERRORS
+        if is_of_compilation and error.frame is self and not isinstance(error, RaisedError):
             raise error
         session.report(error, self.sink)
         if error.ends_change:

@@ -37,6 +37,7 @@ class Step:
     line: int = 0
     is_block: bool = False  # made by `sequence`
     describes: bool = False  # `Statement.describes`
+    keeps_error: bool = False  # @@ERROR behind it is that of the last statement in it
 
 
 def plain(run: Callable[[Frame], Signal | None]) -> Step:
@@ -157,19 +158,20 @@ def sequence(steps: Sequence[Step], text: str) -> Step:
     that show columns."""
     if len(steps) > STEPS_A_LOOK:
         steps = [sequence(steps[at : at + STEPS_A_LOOK], text) for at in range(0, len(steps), STEPS_A_LOOK)]
-    runs = [(step.run, step.line, step.describes) for step in steps]
+    runs = [(step.run, step.line, step.describes, step.keeps_error) for step in steps]
 
     def run(frame: Frame) -> Waiting[Any]:
         session, sink, budget = frame.session, frame.sink, frame.sqlite.budget
         budget.look()  # statements without rows do not, but there may be loops and recursion of them
-        for step, line, describes in runs:
+        for step, line, describes, keeps_error in runs:
             if session.options.fmtonly and not describes:
                 continue
             try:
                 signal: Any = step(frame)
                 if signal is not None and type(signal) is not Signal:
                     signal = yield from signal
-                session.error_number = 0
+                if not keeps_error:
+                    session.error_number = 0
                 if signal is not None:
                     return signal
             except Exception as error:
@@ -180,7 +182,7 @@ def sequence(steps: Sequence[Step], text: str) -> Step:
                 yield from frame.let_others_go_on()
         return None
 
-    return Step(run, steps[0].line if steps else 0, is_block=True, describes=True)
+    return Step(run, steps[0].line if steps else 0, is_block=True, describes=True, keeps_error=True)
 
 
 # -- the transaction of a statement: the open one, or one of its own that is committed at the end ----------------------

@@ -93,7 +93,7 @@ def compile_if(node: If, scope: Scope) -> Step:
         if else_run is not None:
             yield from else_run(frame)
 
-    return Step(run)
+    return Step(run, keeps_error=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ def compile_try(node: TryCatch, scope: Scope) -> Step:
         finally:
             session.caught.pop()
 
-    return waiting(run)
+    return Step(run, keeps_error=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,7 +256,11 @@ def call(  # noqa: PLR0917
     body = program.body
     try:
         if is_new:
-            yield from program.bind(frame)
+            try:
+                yield from program.bind(frame)
+            except SqlServerError as error:
+                error.frame = frame
+                raise
         yield from body.run(frame)
     finally:
         session.options = options

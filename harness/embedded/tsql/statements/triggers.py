@@ -302,6 +302,9 @@ def _run(  # noqa: PLR0917
                 tx.on_rollback(partial(inner.empty_table, name))  # after a ROLLBACK in the trigger it has no rows
         body = program.body
         yield from body.run(inner)
+    except SqlServerError as error:
+        error.ends_batch = True
+        raise
     finally:
         session.firing.pop()
         session.options = options
