@@ -12,7 +12,10 @@ def test_procedures_return_output_status_and_defaults(side):
     assert side.error("EXEC dbo.p").number == 201
     assert side.error("EXEC dbo.p 1, 2, 3, 4").number == 8144
     assert side.error("EXEC dbo.p @a = 1, @x = 2").number == 8145
-    assert side.error("EXEC dbo.p 'x'").number == 245
+    for call in ("EXEC dbo.p 'x'", "EXEC dbo.p 3000000000", "EXEC sp_executesql N'SELECT @a', N'@a int', 'x'"):
+        assert side.error(call).number == 8114, call
+    failed = side.error("EXEC dbo.p N'x'")
+    assert (failed.procedure, failed.line, failed.text) == ("dbo.p", 0, "Error converting data type nvarchar to int.")
     assert side.run("p 1").sets[0][1] == [("def",)]
     side.run("CREATE PROCEDURE dbo.deep AS EXEC dbo.deep")
     assert side.error("EXEC dbo.deep").number == 217

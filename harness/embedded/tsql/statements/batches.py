@@ -35,7 +35,7 @@ from harness.embedded.tsql.statements.registry import (
     register,
     register_procedure,
 )
-from harness.embedded.tsql.storage.conversion import argument_converter, check_assignable, converter, family, fits
+from harness.embedded.tsql.storage.conversion import check_assignable, converter, family, parameter_converter
 from harness.embedded.tsql.text.parser import (
     Expression,
     Parser,
@@ -206,10 +206,8 @@ def _run_prepared(  # noqa: PLR0917
         if name not in names:
             raise SqlServerError(8145, parameter.name, "sp_executesql")
         target = types[names.index(name)]
-        value = parameter.value
-        frame.variables[name] = (
-            value if fits(parameter.type, target) else argument_converter(parameter.type, target)(value)
-        )
+        convert = parameter_converter(parameter.type, target)
+        frame.variables[name] = parameter.value if convert is None else convert(parameter.value)
         places[name] = first + number
     for declared in prepared.parameters:
         if declared.name not in frame.variables:

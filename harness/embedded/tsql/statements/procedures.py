@@ -22,7 +22,7 @@ from harness.embedded.tsql.session.steps import Scope, Step
 from harness.embedded.tsql.statements import definitions, modules, variables
 from harness.embedded.tsql.statements.modules import NESTING_MAX, ModuleDefinition
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
-from harness.embedded.tsql.storage.conversion import argument_converter, fits
+from harness.embedded.tsql.storage.conversion import parameter_converter
 from harness.embedded.tsql.storage.tables import TableBody
 from harness.embedded.tsql.text.parser import Expression, ParseFunction, Parser, Statement
 from harness.embedded.tsql.text.tokens import FindType
@@ -230,22 +230,22 @@ def call(  # noqa: PLR0917
     is_new = bound is None
     # "SQL Server 2017 and later versions return schema_name.stored_procedure_name", if the call names the schema.
     name = ".".join(parts) if int(session.engine.version) >= SCHEMA_SINCE else parts[-1]
-    if bound is None:
-        try:
-            bound = _bind(procedure, shape)
-        except SqlServerError as error:
-            error.procedure = name
-            raise
-    arguments, tables, defaults, program = bound
+    try:
+        arguments, tables, defaults, program = bound or _bind(procedure, shape)
+        given = {
+            parameter: values[place] if convert is None else convert(values[place])
+            for parameter, place, convert in arguments
+        }
+    except SqlServerError as error:
+        error.procedure = name
+        raise
     database = session.database
     if database.database_id != procedure.database_id:
         database = session.instance.owner(procedure)
     frame = Frame(session, database, sink, name, depth)
     frame.module_id = procedure.object_id
-    scalars: dict[str, Any] = program.variables.copy()
+    scalars: dict[str, Any] = program.variables | given
     frame.variables, frame.declared = scalars, program.tables
-    for name, place, convert in arguments:
-        scalars[name] = values[place] if convert is None else convert(values[place])
     for name, default in defaults:
         scalars[name] = default(frame)
     for name, place in tables:
@@ -303,8 +303,7 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
         if type_ is not DEFAULT and _is_table(type_, target):
             tables.append((program.names[number], place))
         elif type_ is not DEFAULT:
-            convert = None if fits(type_, target) else argument_converter(type_, target)
-            arguments.append((program.names[number], place, convert))
+            arguments.append((program.names[number], place, parameter_converter(type_, target)))
     argument_names = {name for name, _, _ in arguments}
     defaults = []
     for name, written, default in zip(program.names, program.written, program.defaults, strict=True):

@@ -21,6 +21,7 @@ from harness.embedded.tsql.text.tokens import DIGITS_MAX
 from harness.embedded.xml import values as xml_values
 
 Converter = Callable[[Any], Any]
+FAILED = frozenset({220, 241, 242, 244, 245, 248, 8114, 8115, 8169})  # conversions of values
 
 
 class Truncated(SqlServerError):
@@ -158,6 +159,24 @@ def argument_converter(source: SqlType | None, target: SqlType) -> Converter:
             check_assignable(source, target)
 
     return refuse
+
+
+def parameter_converter(source: SqlType | None, target: SqlType) -> Converter | None:
+    """The converter of a procedure's argument, None if it is one as it is. A failure is error 8114, whatever CAST would
+    say."""
+    if fits(source, target):
+        return None
+    convert = argument_converter(source, target)
+
+    def converted(value: Any) -> Any:
+        try:
+            return convert(value)
+        except SqlServerError as error:
+            if source is None or error.number not in FAILED:
+                raise
+            raise SqlServerError(8114, source.name, target.name, state=5) from None
+
+    return converted
 
 
 # -- text --------------------------------------------------------------------------------------------------------------
