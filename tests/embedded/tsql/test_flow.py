@@ -306,20 +306,23 @@ def test_a_name_that_is_not_found_ends_what_was_called_but_not_its_caller(side):
     side.run("CREATE PROCEDURE dbo.calls AS IF 1 = 1 EXEC dbo.reads; PRINT @@ERROR; PRINT 'calls goes on'")
     side.run("CREATE PROCEDURE dbo.lacks AS SELECT c FROM dbo.no_table_yet; PRINT 'not here'")
     side.run("CREATE TABLE dbo.no_table_yet (n int)")
+    side.run("CREATE PROCEDURE dbo.begins @a int = 1 AS BEGIN TRAN; SELECT * FROM dbo.missing; COMMIT")
     side.run("CREATE TRIGGER dbo.fires ON dbo.late AFTER INSERT AS SET XACT_ABORT OFF; SELECT * FROM dbo.missing")
-    for text, number, prints in [
-        ("EXEC dbo.reads; PRINT @@TRANCOUNT", 208, ["reads", "1"]),
-        ("EXEC dbo.calls; PRINT 'next'", 208, ["reads", "208", "calls goes on", "next"]),
-        ("EXEC dbo.lacks; PRINT 'next'", 207, ["next"]),
-        ("EXEC ('PRINT 1; SELECT * FROM dbo.missing; PRINT 2'); PRINT 'next'", 208, ["1", "next"]),
-        ("EXEC ('SELEC FROM'); PRINT 'next'", 156, ["next"]),
-        ("EXEC sp_executesql N'SELECT * FROM dbo.missing'; PRINT 'next'", 208, ["next"]),
-        ("INSERT dbo.late (n) VALUES (1); PRINT 'next'", 208, []),
-        ("SET XACT_ABORT ON; EXEC dbo.reads; PRINT 'next'", 208, ["reads"]),
+    for text, numbers, prints in [
+        ("EXEC dbo.reads; PRINT @@TRANCOUNT", [208], ["reads", "1"]),
+        ("EXEC dbo.calls; PRINT 'next'", [208], ["reads", "208", "calls goes on", "next"]),
+        ("EXEC dbo.begins; PRINT @@TRANCOUNT", [208, 266], ["2"]),
+        ("EXEC ('BEGIN TRAN; SELECT * FROM dbo.missing'); PRINT @@TRANCOUNT", [208, 266], ["2"]),
+        ("EXEC dbo.lacks; PRINT 'next'", [207], ["next"]),
+        ("EXEC ('PRINT 1; SELECT * FROM dbo.missing; PRINT 2'); PRINT 'next'", [208], ["1", "next"]),
+        ("EXEC ('SELEC FROM'); PRINT 'next'", [156], ["next"]),
+        ("EXEC sp_executesql N'SELECT * FROM dbo.missing'; PRINT 'next'", [208], ["next"]),
+        ("INSERT dbo.late (n) VALUES (1); PRINT 'next'", [208], []),
+        ("SET XACT_ABORT ON; EXEC dbo.reads; PRINT 'next'", [208], ["reads"]),
     ]:
         side.run("BEGIN TRAN")
         results = side.results(text)
-        assert ([error.number for error in results.errors], results.prints) == ([number], prints), text
+        assert ([error.number for error in results.errors], results.prints) == (numbers, prints), text
         side.run("SET XACT_ABORT OFF; IF @@TRANCOUNT > 0 ROLLBACK")
 
 

@@ -14,6 +14,8 @@ def test_procedures_return_output_status_and_defaults(side):
     assert side.error("EXEC dbo.p @a = 1, @x = 2").number == 8145
     for call in ("EXEC dbo.p 'x'", "EXEC dbo.p 3000000000", "EXEC sp_executesql N'SELECT @a', N'@a int', 'x'"):
         assert side.error(call).number == 8114, call
+    side.run("CREATE PROCEDURE dbo.without AS RETURN")
+    assert side.error("EXEC dbo.without 1").number == side.error("EXEC dbo.without @a = 1").number == 8146
     failed = side.error("EXEC dbo.p N'x'")
     assert (failed.procedure, failed.line, failed.text) == ("dbo.p", 0, "Error converting data type nvarchar to int.")
     assert side.run("p 1").sets[0][1] == [("def",)]
@@ -130,8 +132,10 @@ def test_dynamic_sql_runs_in_the_session(side):
 
 
 def test_a_procedure_that_leaves_a_transaction_open_is_error_266(side):
-    side.run("CREATE PROCEDURE dbo.opens AS BEGIN TRAN")
-    for text in ("EXEC dbo.opens", "EXEC ('BEGIN TRAN')", "EXEC sp_executesql N'COMMIT'"):
+    side.run("CREATE PROCEDURE dbo.opens @a int = 1 AS BEGIN TRAN")
+    opened = side.error("EXEC dbo.opens")
+    assert (opened.number, opened.procedure) == (266, "dbo.opens")
+    for text in ("EXEC ('BEGIN TRAN')", "EXEC sp_executesql N'COMMIT'"):
         assert side.error(text).number == 266
     side.run("ROLLBACK")
 

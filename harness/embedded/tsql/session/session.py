@@ -313,6 +313,7 @@ class Frame:
         "sink",
         "sqlite",
         "tables",
+        "tran_count",
         "variables",
     )
 
@@ -325,6 +326,7 @@ class Frame:
         self.procedure = procedure  # its name for error messages; "" in a batch
         self.module_id = 0  # @@PROCID
         self.depth = depth  # 0 in a batch
+        self.tran_count: int = session.tran_count  # of the caller
         self.identity = session.batch_identity if depth == 0 else None  # SCOPE_IDENTITY()
         self.variables: dict[str, Any] = {}
         self.tables: dict[str, str] = {}  # of table variables that may have rows: name -> quoted name in SQLite
@@ -418,6 +420,12 @@ class Frame:
 
     # -- errors --------------------------------------------------------------------------------------------------------
 
+    def report_mismatch(self, line: int = 0) -> None:
+        """Report 266 if what has run in this frame has begun or ended transactions of its caller."""
+        session, before, after = self.session, self.tran_count, self.session.tran_count
+        if after != before and not session.options.implicit_transactions and not session.try_depth:
+            session.report(SqlServerError(266, before, after, state=2, line=line, procedure=self.procedure), self.sink)
+
     def fail(self, error: SqlServerError, line: int) -> None:
         """Handle the failure of a statement: raise the error if it ends more than the statement, else report it."""
         session = self.session
@@ -440,5 +448,7 @@ class Frame:
         if is_of_compilation and error.frame is self and not isinstance(error, RaisedError):
             raise error
         session.report(error, self.sink)
+        if is_of_compilation and isinstance(error.frame, Frame):
+            error.frame.report_mismatch(error.line)
         if error.ends_change:
             self.sink.message(TERMINATED, 0, 0, CATALOGUE[TERMINATED].text, error.procedure, error.line)

@@ -119,7 +119,7 @@ class Scope:
                 plan.make(frame)
             except Exception as error:
                 if isinstance(error, SqlServerError) and error.number in BINDING_ERRORS and not plan.lacks(frame):
-                    error.line = error.line or plan.line
+                    error.frame, error.line = frame, error.line or plan.line
                     raise
                 let_go(error)  # it comes again when the statement runs
             if frame.sqlite.budget.is_long:

@@ -25,7 +25,6 @@ from harness.embedded.tsql.statements.procedures import (
     call,
     compiled,
     parse_parameters,
-    report_mismatch,
 )
 from harness.embedded.tsql.statements.registry import (
     COMPILERS,
@@ -141,6 +140,8 @@ def run_batch(session: Session, step: Step, sink: ResultSink, *, depth: int = 0)
         yield from step.run(frame)
     finally:
         frame.release()
+    if depth:
+        frame.report_mismatch()
 
 
 # -- texts with parameters ---------------------------------------------------------------------------------------------
@@ -217,7 +218,6 @@ def _run_prepared(  # noqa: PLR0917
             frame.variables[declared.name] = None if default is None else default(frame)
     options, database, context = session.options, session.database, session.guard
     impersonated, session.impersonated = session.impersonated, []
-    tran_count = session.tran_count
     try:
         yield from prepared.step.run(frame)
     finally:
@@ -226,7 +226,7 @@ def _run_prepared(  # noqa: PLR0917
         session.database = database
         if frame.tables or session.temporary_tables:
             frame.release()
-    report_mismatch(session, tran_count, sink)
+    frame.report_mismatch()
     return {
         place: (types[names.index(name)], frame.variables[name])
         for name, place in places.items()
@@ -476,12 +476,10 @@ def compile_execute_string(node: ExecuteString, scope: Scope) -> Step:
             return
         options, database, context = session.options, session.database, session.guard
         impersonated, session.impersonated = session.impersonated, []
-        tran_count = session.tran_count
         try:
             yield from run_batch(session, compiled_batch(session, batch_text), frame.sink, depth=frame.depth + 1)
         finally:
             session.options, session.database = options, database
             session.guard, session.impersonated = context, impersonated
-        report_mismatch(session, tran_count, frame.sink)
 
     return waiting(run)

@@ -250,17 +250,13 @@ def call(  # noqa: PLR0917
         scalars[name] = default(frame)
     for name, place in tables:
         frame.tables[name] = values[place]
-    options, tran_count, context = session.options, session.tran_count, session.guard
+    options, context = session.options, session.guard
     impersonated, session.impersonated = session.impersonated, []
     session.guard = guards.of_module(session.instance, context, procedure, database, program.runs_as)
     body = program.body
     try:
         if is_new:
-            try:
-                yield from program.bind(frame)
-            except SqlServerError as error:
-                error.frame = frame
-                raise
+            yield from program.bind(frame)
         yield from body.run(frame)
     finally:
         session.options = options
@@ -269,15 +265,8 @@ def call(  # noqa: PLR0917
             del frame.tables[name]  # the caller's
         if frame.tables or session.temporary_tables:
             frame.release()
-    report_mismatch(session, tran_count, sink, name)
+    frame.report_mismatch()
     returned(frame)
-
-
-def report_mismatch(session: Session, tran_count: int, sink: ResultSink, procedure: str = "") -> None:
-    """Report 266 if what has been executed has begun or ended transactions of its caller."""
-    is_allowed = session.options.implicit_transactions or session.try_depth
-    if session.tran_count != tran_count and not is_allowed:
-        session.report(SqlServerError(266, tran_count, session.tran_count, state=2, procedure=procedure), sink)
 
 
 def _bind(procedure: Procedure, shape: Shape) -> Bound:
@@ -286,7 +275,7 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
     arguments: list[tuple[str, int, Callable[[Any], Any] | None]] = []
     tables: list[tuple[str, int]] = []
     supplied: set[int] = set()
-    _refuse_mixed(shape[0])
+    _check_arguments(procedure, program, shape[0])
     for place, (name, type_) in enumerate(zip(*shape, strict=True)):
         if name:
             if name.lower() not in program.names:
@@ -317,8 +306,10 @@ def _bind(procedure: Procedure, shape: Shape) -> Bound:
     return bound
 
 
-def _refuse_mixed(names: tuple[str, ...]) -> None:
-    """Raise 119 for an argument by position behind one by name."""
+def _check_arguments(procedure: Procedure, program: CompiledProcedure, names: tuple[str, ...]) -> None:
+    """Raise 8146 for arguments of a procedure without parameters, 119 for one by position behind one by name."""
+    if names and not program.names:
+        raise SqlServerError(8146, procedure.name, state=2)
     for number, (before, name) in enumerate(pairwise(names), start=2):
         if before and not name:
             raise SqlServerError(119, number)
