@@ -16,8 +16,7 @@ def test_procedures_return_output_status_and_defaults(side):
         assert side.error(call).number == 8114, call
     side.run("CREATE PROCEDURE dbo.without AS RETURN")
     assert side.error("EXEC dbo.without 1").number == side.error("EXEC dbo.without @a = 1").number == 8146
-    failed = side.error("EXEC dbo.p N'x'")
-    assert (failed.procedure, failed.line, failed.text) == ("dbo.p", 0, "Error converting data type nvarchar to int.")
+    assert side.error("EXEC dbo.p N'x'").text == "Error converting data type nvarchar to int."
     assert side.run("p 1").sets[0][1] == [("def",)]
     side.run("CREATE PROCEDURE dbo.deep AS EXEC dbo.deep")
     assert side.error("EXEC dbo.deep").number == 217
@@ -132,12 +131,17 @@ def test_dynamic_sql_runs_in_the_session(side):
 
 
 def test_a_procedure_that_leaves_a_transaction_open_is_error_266(side):
-    side.run("CREATE PROCEDURE dbo.opens @a int = 1 AS BEGIN TRAN")
-    opened = side.error("EXEC dbo.opens")
-    assert (opened.number, opened.procedure) == (266, "dbo.opens")
-    for text in ("EXEC ('BEGIN TRAN')", "EXEC sp_executesql N'COMMIT'"):
+    side.run("CREATE PROCEDURE dbo.opens AS BEGIN TRAN")
+    for text in ("EXEC dbo.opens", "EXEC ('BEGIN TRAN')", "EXEC sp_executesql N'COMMIT'"):
         assert side.error(text).number == 266
     side.run("ROLLBACK")
+
+
+def test_an_error_of_a_call_names_the_procedure_and_has_line_0(side):
+    side.run("CREATE PROCEDURE dbo.opens @a int = 1 AS BEGIN TRAN")
+    for call, number in {"EXEC dbo.opens": 266, "EXEC dbo.opens 'x'": 8114}.items():
+        error = side.error(call)
+        assert (error.number, error.procedure, error.line) == (number, "dbo.opens", 0)
 
 
 def test_an_error_with_xact_abort_on_in_a_procedure_ends_its_caller_too(side):
