@@ -43,7 +43,7 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "harness/embedded/tsql/translation": (("tests/embedded/tsql",),),
     "harness/embedded/tsql/text": (("tests/embedded/tsql",),),
     "harness/claims": (("tests/claims", "tests/test_inference.py", "tests/test_summary.py"),),
-    "harness/embedded/tds": (("tests/embedded/tds",), ("tests/embedded/server/test_tds_listener.py",)),
+    "harness/embedded/tds": (("tests/embedded/tds",),),
     "harness/experiments": (("tests/experiments", "tests/test_matrix.py"),),
     "harness/files/journal.py": (("tests/test_journal.py",),),
     "harness/definitions/measures.py": (("tests/test_measures.py",),),
@@ -62,10 +62,11 @@ REMOVED = (ast.Expr, ast.Assign, ast.AugAssign, ast.Raise, ast.Delete, ast.Break
 class Size:
     mutants: int
     seconds: float
+    places: tuple[str, ...] = tuple(TESTS)
 
 
 FULL = Size(100, 900)
-SMALLEST = Size(1, 60)
+SMALLEST = Size(1, 60, ("harness/definitions/measures.py",))
 
 
 @dataclass(frozen=True)
@@ -174,25 +175,33 @@ def run_tests(path: Path, number: int, tests: tuple[str, ...]) -> None:
     os._exit(pytest.main(arguments, plugins=[PropertiesLast()]))
 
 
-def survives(context: ForkServerContext, path: Path, number: int, tests: tuple[str, ...]) -> bool:
+def survives(
+    context: ForkServerContext, path: Path, number: int, tests: tuple[str, ...], timeout_s: float = TIMEOUT_S
+) -> bool:
     process = context.Process(target=run_tests, args=(path, number, tests))
     process.start()
-    process.join(TIMEOUT_S)
+    process.join(timeout_s)
     process.kill()
     process.join()
     return process.exitcode == 0
 
 
-def main(size: Size = FULL, *, seed: int | None = None, places: tuple[str, ...] = tuple(TESTS)) -> None:
+def passes(context: ForkServerContext, tests: tuple[str, ...]) -> bool:
+    """Whether the tests pass without a mutant of the product, on a busy machine too."""
+    return survives(context, Path(__file__), 0, tests, timeout_s=10 * TIMEOUT_S)
+
+
+def main(size: Size = FULL, *, seed: int | None = None) -> None:
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     print(
-        f"mutants of {', '.join(places)}, seed {seed}: --seed {seed} --mutants {size.mutants} repeats them", flush=True
+        f"mutants of {', '.join(size.places)}, seed {seed}: --seed {seed} --mutants {size.mutants} repeats them",
+        flush=True,
     )
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     candidates = [
         (place, path, number, mutation)
-        for place in places
+        for place in size.places
         for path in ([ROOT / place] if place.endswith(".py") else sorted((ROOT / place).glob("*.py")))
         for number, mutation in enumerate(mutations(ast.parse(path.read_bytes())))
     ]
@@ -200,10 +209,10 @@ def main(size: Size = FULL, *, seed: int | None = None, places: tuple[str, ...] 
     count = living = 0
     passing: set[str] = set()
     for place, path, number, mutation in random.Random(seed).sample(candidates, min(size.mutants, len(candidates))):
-        if place not in passing and not all(survives(context, Path(__file__), 0, tests) for tests in TESTS[place]):
+        if place not in passing and not all(passes(context, tests) for tests in TESTS[place]):
             raise SystemExit(f"the tests of {place} fail without a mutant too, which would count as seen")
         passing.add(place)
-        if time.monotonic() > ends:
+        if count and time.monotonic() > ends:
             break
         count += 1
         if all(survives(context, path, number, tests) for tests in TESTS[place]):
@@ -219,4 +228,4 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=FULL.seconds)
     parser.add_argument("--place", choices=list(TESTS), action="append")
     options = parser.parse_args()
-    main(Size(options.mutants, options.seconds), seed=options.seed, places=tuple(options.place or TESTS))
+    main(Size(options.mutants, options.seconds, tuple(options.place or TESTS)), seed=options.seed)
