@@ -180,9 +180,6 @@ def test_a_condition_resets_error_and_rowcount(side):
     """ "Conditional statements, such as the IF statement, reset @@ERROR." """
     text = "SELECT 1; RAISERROR('x', 16, 1); IF @@ERROR = 50000 SELECT @@ERROR, @@ROWCOUNT"
     assert side.results(text).sets[1][1] == [(0, 0)]
-    for block in ("IF 1 = 1 {}", "BEGIN {} END", "BEGIN TRY THROW 50005, 'y', 1 END TRY BEGIN CATCH {} END CATCH"):
-        sets = side.results(block.format("RAISERROR('x', 16, 1)") + " SELECT @@ERROR").sets
-        assert sets[0][1] == [(50000,)], block
     text = "RAISERROR('x', 16, 1); WHILE @@ERROR = 50000 SELECT @@ERROR"
     assert side.results(text).sets[0][1] == [(0,)]
     assert side.rows("DECLARE @i int; SELECT @i = 1; RAISERROR('x', 1, 1); SELECT @@ROWCOUNT") == [(0,)]
@@ -301,29 +298,51 @@ def test_a_name_that_is_not_found_is_not_caught_at_its_own_level(side):
 
 
 def test_a_name_that_is_not_found_ends_what_was_called_but_not_its_caller(side):
+    reads = "INSERT dbo.t (n) VALUES (1); SELECT * FROM dbo.missing; INSERT dbo.t (n) VALUES (2)"
     side.run("CREATE TABLE dbo.late (n int)")
-    side.run("CREATE PROCEDURE dbo.reads AS PRINT 'reads'; SELECT * FROM dbo.missing; PRINT 'not here'")
-    side.run("CREATE PROCEDURE dbo.calls AS IF 1 = 1 EXEC dbo.reads; PRINT @@ERROR; PRINT 'calls goes on'")
-    side.run("CREATE PROCEDURE dbo.lacks AS SELECT c FROM dbo.no_table_yet; PRINT 'not here'")
+    side.run(f"CREATE PROCEDURE dbo.reads AS {reads}")
+    side.run("CREATE PROCEDURE dbo.calls AS IF 1 = 1 EXEC dbo.reads; INSERT dbo.t (n) VALUES (@@ERROR)")
+    side.run("CREATE PROCEDURE dbo.lacks AS INSERT dbo.t (n) VALUES (1); SELECT c FROM dbo.no_table_yet")
     side.run("CREATE TABLE dbo.no_table_yet (n int)")
-    side.run("CREATE PROCEDURE dbo.begins @a int = 1 AS BEGIN TRAN; SELECT * FROM dbo.missing; COMMIT")
     side.run("CREATE TRIGGER dbo.fires ON dbo.late AFTER INSERT AS SET XACT_ABORT OFF; SELECT * FROM dbo.missing")
-    for text, numbers, prints in [
-        ("EXEC dbo.reads; PRINT @@TRANCOUNT", [208], ["reads", "1"]),
-        ("EXEC dbo.calls; PRINT 'next'", [208], ["reads", "208", "calls goes on", "next"]),
-        ("EXEC dbo.begins; PRINT @@TRANCOUNT", [208, 266], ["2"]),
-        ("EXEC ('BEGIN TRAN; SELECT * FROM dbo.missing'); PRINT @@TRANCOUNT", [208, 266], ["2"]),
-        ("EXEC dbo.lacks; PRINT 'next'", [207], ["next"]),
-        ("EXEC ('PRINT 1; SELECT * FROM dbo.missing; PRINT 2'); PRINT 'next'", [208], ["1", "next"]),
-        ("EXEC ('SELEC FROM'); PRINT 'next'", [156], ["next"]),
-        ("EXEC sp_executesql N'SELECT * FROM dbo.missing'; PRINT 'next'", [208], ["next"]),
-        ("INSERT dbo.late (n) VALUES (1); PRINT 'next'", [208], []),
-        ("SET XACT_ABORT ON; EXEC dbo.reads; PRINT 'next'", [208], ["reads"]),
+    for text, number, rows in [
+        ("EXEC dbo.reads", 208, [1, 9]),
+        ("EXEC dbo.calls", 208, [1, 9, 208]),
+        ("EXEC dbo.lacks", 207, [9]),
+        (f"EXEC ('{reads}')", 208, [1, 9]),
+        ("EXEC ('SELEC FROM')", 156, [9]),
+        (f"EXEC sp_executesql N'{reads}'", 208, [1, 9]),
+        ("INSERT dbo.late (n) VALUES (1)", 208, []),
+        ("SET XACT_ABORT ON; EXEC dbo.reads", 208, []),
     ]:
         side.run("BEGIN TRAN")
-        results = side.results(text)
-        assert ([error.number for error in results.errors], results.prints) == (numbers, prints), text
+        assert side.error(f"{text}; INSERT dbo.t (n) VALUES (9)").number == number
+        assert side.rows("SELECT n FROM dbo.t ORDER BY n") == [(n,) for n in rows], text
         side.run("SET XACT_ABORT OFF; IF @@TRANCOUNT > 0 ROLLBACK")
+
+
+@pytest.mark.in_process
+def test_a_transaction_that_is_left_open_is_told_behind_what_ended_a_procedure(side):
+    side.run("CREATE PROCEDURE dbo.begins AS BEGIN TRAN; SELECT * FROM dbo.missing; COMMIT")
+    for call in ("EXEC dbo.begins", "EXEC ('BEGIN TRAN; SELECT * FROM dbo.missing')"):
+        results = side.results(f"{call}; PRINT @@TRANCOUNT; ROLLBACK")
+        assert ([error.number for error in results.errors], results.prints) == ([208, 266], ["1"])
+
+
+def test_error_behind_a_block_is_that_of_its_last_statement(side):
+    for block in ("IF 1 = 1 {}", "BEGIN {} END", "BEGIN TRY THROW 50005, 'y', 1 END TRY BEGIN CATCH {} END CATCH"):
+        assert side.error(block.format("RAISERROR('x', 16, 1)") + " INSERT dbo.t (n) VALUES (@@ERROR)").number == 50000
+        assert side.rows("DELETE dbo.t OUTPUT deleted.n") == [(50000,)], block
+
+
+def test_what_ends_is_taken_from_memory_until_a_server_is_asked(side):
+    side.run("CREATE FUNCTION dbo.f () RETURNS int AS BEGIN RETURN (SELECT n FROM dbo.missing) END")
+    side.run("CREATE PROCEDURE dbo.takes @a int AS SELECT @a")
+    side.run("BEGIN TRY THROW 50005, 'y', 1 END TRY BEGIN CATCH END CATCH INSERT dbo.t (n) VALUES (@@ERROR)")
+    assert side.rows("DELETE dbo.t OUTPUT deleted.n") == [(50005,)]
+    for text, number, rows in [("SELECT dbo.f()", 208, [(9,)]), ("EXEC dbo.takes 'x'", 8114, [])]:
+        assert side.error(f"{text}; INSERT dbo.t (n) VALUES (9)").number == number
+        assert side.rows("DELETE dbo.t OUTPUT deleted.n") == rows, text
 
 
 def test_scope_identity_is_that_of_the_scope(side):

@@ -23,8 +23,8 @@ from harness.embedded.tsql.storage.tables import Table
 # trigger, and our own bugs end the batch and doom the transaction even with XACT_ABORT OFF.
 XML_ERRORS = frozenset({6335, 6359, 9400, 9402, 9420, 9436, 9437, 9448, 9459})
 DOOMING_ERRORS = frozenset({241, 242, 244, 245, 248, 1205, 3609, 3616, 8114, 8169, DEFECT}) | XML_ERRORS
-# Names that are not found, or in a database that the session may not enter, and text that does not parse end what was
-# called, EXECUTE of a text too, but not its caller, and not the transaction.
+# These end the procedure or the EXECUTE of a text in which they occur, but neither its caller nor the transaction, as
+# text that does not parse does: names that are not found, or are in a database that the session may not enter.
 SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 916, 1087, 4104, 4145})
 
 
@@ -200,7 +200,7 @@ class Session:
     # -- errors -----------------------------------------------------------------------------------------------------
 
     def ends_batch(self, error: SqlServerError) -> bool:
-        """Whether an error outside TRY ends more than its statement."""
+        """Whether an error outside TRY ends the batch, with all that is called in it."""
         if error.ends_batch or isinstance(error, RaisedError):
             return error.ends_batch
         return self.options.xact_abort or error.severity in range(17, 26) or error.number in DOOMING_ERRORS
@@ -326,7 +326,7 @@ class Frame:
         self.procedure = procedure  # its name for error messages; "" in a batch
         self.module_id = 0  # @@PROCID
         self.depth = depth  # 0 in a batch
-        self.tran_count: int = session.tran_count  # of the caller
+        self.tran_count: int = session.tran_count  # at the beginning
         self.identity = session.batch_identity if depth == 0 else None  # SCOPE_IDENTITY()
         self.variables: dict[str, Any] = {}
         self.tables: dict[str, str] = {}  # of table variables that may have rows: name -> quoted name in SQLite

@@ -21,7 +21,7 @@ from harness.embedded.tsql.text.tokens import DIGITS_MAX
 from harness.embedded.xml import values as xml_values
 
 Converter = Callable[[Any], Any]
-FAILED = frozenset({220, 241, 242, 244, 245, 248, 8114, 8115, 8169})  # conversions of values
+CONVERSION_ERRORS = frozenset({220, 241, 242, 244, 245, 248, 8114, 8115, 8169})
 
 
 class Truncated(SqlServerError):
@@ -172,7 +172,7 @@ def parameter_converter(source: SqlType | None, target: SqlType) -> Converter | 
         try:
             return convert(value)
         except SqlServerError as error:
-            if source is None or error.number not in FAILED:
+            if source is None or error.number not in CONVERSION_ERRORS:
                 raise
             raise SqlServerError(8114, source.name, target.name, state=5) from None
 
