@@ -22,7 +22,7 @@ def structure(text: str) -> list[object]:
     found: list[object] = []
     is_executed = False
     before = ""
-    for token in Tokens(text, is_batch=True).all:
+    for token in Tokens(text).all:
         word = "" if token.token_type in QUOTED else token.text.upper()
         begins = word == "SP_EXECUTESQL" or (word == "(" and before in ("EXEC", "EXECUTE"))
         is_executed = begins or (is_executed and word not in (")", ",", ";"))

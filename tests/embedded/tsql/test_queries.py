@@ -73,6 +73,7 @@ def test_expressions_have_sql_servers_types_and_values(side, expression, type_na
         ("'a{' LIKE '{[a-c]'", False),
         ("'5' = 5", True),
         ("1 IN (3, 2, 1)", True),
+        ("2 !< 2 AND 2 !> 2 AND 1 < > 2 AND 1 ! = 2 AND 2 > = 2", True),
         ("N'X' IN (N'a', N'x')", True),
         ("NULL = NULL", False),
         ("NOT (1 = 2) AND 3 BETWEEN 2 AND 4", True),
@@ -284,6 +285,7 @@ def test_clauses_of_other_dialects_are_wrong_syntax(side, query):
         "SELECT n AS materialized FROM dbo.t AS a (NOLOCK) WHERE EXISTS (SELECT 1 FROM dbo.t WITH (UPDLOCK, ROWLOCK))",
         "WITH c (m) AS (SELECT n FROM dbo.t) SELECT m FROM c UNION ALL SELECT TOP 1 1 FROM c ORDER BY m OFFSET 1 ROWS",
         "SELECT x FROM (SELECT n FROM dbo.t) AS a (x) CROSS JOIN (VALUES (1)) AS b (y)",
+        "SELECT Sql Security, n Sort FROM (SELECT n, 1 AS Sql FROM dbo.t) AS Cluster",
     ],
 )
 def test_clauses_like_those_of_other_dialects_are_right(side, query):

@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.errors import SqlServerError
 from harness.embedded.runtime.tasks import MILLISECOND, Waiting
 from harness.embedded.sqltypes import INT, Parameter, ResultSink
 from harness.embedded.tsql.instance.application_locks import COMPATIBLE, Resource
 from harness.embedded.tsql.session.session import Session
-from harness.embedded.tsql.statements.registry import register_procedure
+from harness.embedded.tsql.statements.registry import arguments, register_procedure
 from harness.embedded.tsql.storage.conversion import convert
 
 CALL_ERROR = -999
 NAME_LENGTH_MAX = 255
 
 
+@register_procedure("sp_getapplock")
 def sp_getapplock(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[int]:
     """`sp_getapplock [ @Resource = ] 'name' , [ @LockMode = ] 'mode' [ , [ @LockOwner = ] 'Transaction' | 'Session' ]
     [ , [ @LockTimeout = ] ms ]`
@@ -26,8 +27,8 @@ def sp_getapplock(session: Session, parameters: Sequence[Parameter], sink: Resul
     The status is 0, 1 (after another session released it), -1 (timeout), or -999 for a lock of a transaction outside
     one. The lock ends with its owner.
     """
-    names = ("@resource", "@lockmode", "@lockowner", "@locktimeout")
-    resource, mode, owner, timeout = _arguments("sp_getapplock", names, parameters)
+    names = "@Resource @LockMode @LockOwner @LockTimeout"
+    resource, mode, owner, timeout = arguments("sp_getapplock", names, parameters, required=1)
     if str(mode).lower() not in COMPATIBLE:
         raise SqlServerError(1225, "sp_getapplock")
     owner_key = _owner(session, "sp_getapplock", owner)
@@ -42,26 +43,15 @@ def sp_getapplock(session: Session, parameters: Sequence[Parameter], sink: Resul
     return status
 
 
+@register_procedure("sp_releaseapplock")
 def sp_releaseapplock(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[int]:
     """`sp_releaseapplock [ @Resource = ] 'name' [ , [ @LockOwner = ] 'Transaction' | 'Session' ]`"""
-    resource, owner = _arguments("sp_releaseapplock", ("@resource", "@lockowner"), parameters)
+    resource, owner = arguments("sp_releaseapplock", "@Resource @LockOwner", parameters, required=1)
     owner_key = _owner(session, "sp_releaseapplock", owner)
     if owner_key is None or not session.instance.application_locks.release(_resource(session, resource), owner_key):
         raise SqlServerError(1223, "public", resource)
     return 0
     yield  # a system procedure may wait
-
-
-def _arguments(procedure: str, names: Sequence[str], parameters: Sequence[Parameter]) -> list[Any]:
-    arguments: dict[str, Any] = dict.fromkeys(names)
-    for place, parameter in enumerate(parameters):
-        name = parameter.name.lower() or (names[place] if place < len(names) else "@dbprincipal")
-        if name not in arguments:
-            raise UnsupportedSyntax(f"{procedure} with {name}", 0)
-        arguments[name] = parameter.value
-    if arguments["@resource"] is None:
-        raise SqlServerError(201, procedure, "@Resource")
-    return list(arguments.values())
 
 
 def _resource(session: Session, name: Any) -> Resource:
@@ -76,7 +66,3 @@ def _owner(session: Session, procedure: str, owner: Any) -> object | None:
         case "transaction":
             return session.tx
     raise SqlServerError(1226, procedure)
-
-
-register_procedure("sp_getapplock", sp_getapplock)
-register_procedure("sp_releaseapplock", sp_releaseapplock)

@@ -19,7 +19,7 @@ from harness.embedded.tsql.permissions.rights import Securable
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.session.steps import Scope, Step, plain, writing
 from harness.embedded.tsql.statements import definitions
-from harness.embedded.tsql.statements.registry import Outputs, register, register_procedure
+from harness.embedded.tsql.statements.registry import Outputs, arguments, register, register_procedure
 from harness.embedded.tsql.statements.tables import collation
 from harness.embedded.tsql.text.parser import Parser, Statement
 from harness.embedded.tsql.text.tokens import Tokens
@@ -388,47 +388,34 @@ def compile_use(node: Use, scope: Scope) -> Step:
     return plain(run)
 
 
+@register_procedure("sp_addextendedproperty")
 def sp_addextendedproperty(
     session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
 ) -> Waiting[Outputs]:
     """`sp_addextendedproperty [ @name = ] N'name' [ , [ @value = ] N'value' ]`: only databases have properties."""
-    values = _property(parameters, "@name", "@value")
+    name, value = arguments("sp_addextendedproperty", "@name @value", parameters)
 
     def work(frame: Frame, tx: Transaction) -> None:
         if not is_allowed_on_database(frame, "ALTER"):
             raise SqlServerError(15247)
         properties = frame.instance.extended_properties
-        properties.add(tx, frame.database.database_id, values["@name"] or "", values["@value"])
+        properties.add(tx, frame.database.database_id, name or "", value)
 
     yield from writing(work).run(Frame(session, session.database, sink, "sp_addextendedproperty", depth)) or ()
     return {}
 
 
+@register_procedure("sp_dropextendedproperty")
 def sp_dropextendedproperty(
     session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
 ) -> Waiting[Outputs]:
     """`sp_dropextendedproperty [ @name = ] N'name'`: only databases have properties."""
-    values = _property(parameters, "@name")
+    (name,) = arguments("sp_dropextendedproperty", "@name", parameters)
 
     def work(frame: Frame, tx: Transaction) -> None:
         if not is_allowed_on_database(frame, "ALTER"):
             raise SqlServerError(15247)
-        frame.instance.extended_properties.drop(tx, frame.database.database_id, values["@name"] or "")
+        frame.instance.extended_properties.drop(tx, frame.database.database_id, name or "")
 
     yield from writing(work).run(Frame(session, session.database, sink, "sp_dropextendedproperty", depth)) or ()
     return {}
-
-
-def _property(parameters: Sequence[Parameter], *names: str) -> dict[str, str | None]:
-    """The values of a procedure's parameters; others than `names` would be of something inside a database."""
-    values: dict[str, str | None] = dict.fromkeys(names)
-    for place, parameter in enumerate(parameters):
-        name = parameter.name.lower() or (names[place] if place < len(names) else "@level0type")
-        if name not in values:
-            raise UnsupportedSyntax(f"an extended property of something inside a database ({name})", 0)
-        values[name] = None if parameter.value is None else str(parameter.value)
-    return values
-
-
-register_procedure("sp_addextendedproperty", sp_addextendedproperty)
-register_procedure("sp_dropextendedproperty", sp_dropextendedproperty)

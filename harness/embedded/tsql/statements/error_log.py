@@ -6,7 +6,7 @@ from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import DATETIME, MAX, Column, Parameter, ResultSink, SqlType
 from harness.embedded.tsql.session.session import Session
-from harness.embedded.tsql.statements.registry import Outputs, register_procedure
+from harness.embedded.tsql.statements.registry import Outputs, arguments, register_procedure
 from harness.embedded.tsql.storage.moments import datetime_from_utc_ns
 
 _COLUMNS = (
@@ -14,10 +14,10 @@ _COLUMNS = (
     Column("ProcessInfo", SqlType("nvarchar", length=50)),
     Column("Text", SqlType("nvarchar", length=MAX)),
 )
-_NAMES = ("@p1", "@p2", "@p3", "@p4")
 _SQL_SERVER = 1  # the product; 2 is SQL Server Agent
 
 
+@register_procedure("sp_readerrorlog|xp_readerrorlog")
 def sp_readerrorlog(
     session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
 ) -> Waiting[Outputs]:
@@ -28,13 +28,7 @@ def sp_readerrorlog(
     permission = "VIEW ANY ERROR LOG" if int(session.engine.version) >= 2022 else "VIEW SERVER STATE"
     if session.guard is not None and not session.guard.allows_on_server(permission):
         raise SqlServerError(300, permission, "server", "master")
-    arguments = dict.fromkeys(_NAMES)
-    for place, parameter in enumerate(parameters):
-        name = parameter.name.lower() or (_NAMES[place] if place < len(_NAMES) else "")
-        if name not in arguments:
-            raise UnsupportedSyntax("sp_readerrorlog with a start time, an end time or an order", 0)
-        arguments[name] = parameter.value
-    log, product, *texts = arguments.values()
+    log, product, *texts = arguments("sp_readerrorlog", "@p1 @p2 @p3 @p4", parameters)
     if log or (product or _SQL_SERVER) != _SQL_SERVER:
         raise UnsupportedSyntax("sp_readerrorlog of another log than the current one of SQL Server", 0)
     words = [str(text).lower() for text in texts if text]
@@ -44,7 +38,3 @@ def sp_readerrorlog(
     sink.done(len(entries), in_procedure=True)
     return {}
     yield  # makes this a generator like the others
-
-
-register_procedure("sp_readerrorlog", sp_readerrorlog)
-register_procedure("xp_readerrorlog", sp_readerrorlog)

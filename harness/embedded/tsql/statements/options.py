@@ -193,6 +193,7 @@ _COLUMNS = (
 )
 
 
+@register_procedure("sp_configure")
 def sp_configure(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
     """`sp_configure [ [ @configname = ] 'name' [ , [ @configvalue = ] value ] ]`; words of its name suffice."""
     configuration = session.instance.configuration
@@ -228,6 +229,3 @@ def _show(settings: Sequence[Setting], sink: ResultSink) -> None:
     sink.columns(_COLUMNS)
     sink.rows([(option.name, option.minimum, option.maximum, value, in_use) for option, value, in_use in settings])
     sink.done(len(settings), in_procedure=True)
-
-
-register_procedure("sp_configure", sp_configure)

@@ -15,7 +15,7 @@ from harness.embedded.tsql.permissions.rights import DATABASE_ROLES, SERVER, SER
 from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.statements.batches import compile_batch, run_batch
 from harness.embedded.tsql.statements.definitions import Definition, ObjectName, check_owner, define, in_database
-from harness.embedded.tsql.statements.registry import Outputs, register_procedure
+from harness.embedded.tsql.statements.registry import Outputs, arguments, register_procedure
 from harness.embedded.tsql.text.parser import Parser
 from harness.embedded.tsql.text.tokens import Tokens
 
@@ -169,20 +169,15 @@ def alter_role(parser: Parser) -> Definition:
     return Definition(parser.line, check, work)
 
 
+@register_procedure("sp_addrolemember")
 def sp_addrolemember(
     session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
 ) -> Waiting[Outputs]:
     """`sp_addrolemember [ @rolename = ] 'role' , [ @membername = ] 'principal'`: ALTER ROLE ... ADD MEMBER"""
-    arguments = dict(zip(("@rolename", "@membername"), parameters, strict=False))
-    arguments |= {parameter.name.lower(): parameter for parameter in parameters if parameter.name}
-    if len(parameters) != 2 or len(arguments) != 2:
-        raise SqlServerError(201, "sp_addrolemember", "@membername" if parameters else "@rolename")
-    role, member = (str(arguments[name].value).replace("]", "]]") for name in ("@rolename", "@membername"))
+    values = arguments("sp_addrolemember", "@rolename @membername", parameters, required=2)
+    role, member = (str(value).replace("]", "]]") for value in values)
     yield from run_batch(session, compile_batch(f"ALTER ROLE [{role}] ADD MEMBER [{member}]"), sink, depth=depth)
     return {}
-
-
-register_procedure("sp_addrolemember", sp_addrolemember)
 
 
 def _renew(frame: Frame, login: str) -> None:

@@ -8,7 +8,7 @@ registered is an error that names it and its line.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Parameter, ResultSink, SqlType
 from harness.embedded.tsql.session.session import Session
@@ -41,9 +41,30 @@ SystemProcedure = Callable[[Session, Sequence[Parameter], ResultSink, int], Wait
 _PROCEDURES: dict[str, SystemProcedure] = {}
 
 
-def register_procedure(name: str, procedure: SystemProcedure) -> None:
-    """Add a system procedure; its name in lower case."""
-    _PROCEDURES[name] = procedure
+def register_procedure(names: str) -> Callable[[SystemProcedure], SystemProcedure]:
+    """Add the decorated function as a system procedure; its names in lower case, separated by |."""
+
+    def registered(procedure: SystemProcedure) -> SystemProcedure:
+        _PROCEDURES.update(dict.fromkeys(names.split("|"), procedure))
+        return procedure
+
+    return registered
+
+
+def arguments(procedure: str, names: str, parameters: Sequence[Parameter], required: int = 0) -> list[Any]:
+    """The values of a call in the order of `names`, given by place or by name. One left out is None; 201 for one of the
+    first `required`."""
+    spelled = names.split()
+    values: dict[str, Any] = {name.lower(): None for name in spelled}
+    for place, parameter in enumerate(parameters):
+        name = parameter.name.lower() or next(iter(list(values)[place:]), f"more than {len(values)} parameters")
+        if name not in values:
+            raise UnsupportedSyntax(f"{procedure} with {name}", 0)
+        values[name] = parameter.value
+    for name in spelled[:required]:
+        if values[name.lower()] is None:
+            raise SqlServerError(201, procedure, name)
+    return list(values.values())
 
 
 def call_system(

@@ -418,14 +418,14 @@ def _element(parser: Parser, body: TableBody) -> None:
 
 
 def _at_key(parser: Parser) -> bool:
-    return parser.tokens.word() in ("PRIMARY KEY", "PRIMARY", "UNIQUE")
+    return parser.tokens.word() in ("PRIMARY", "UNIQUE")
 
 
 def _key(parser: Parser) -> tuple[bool, bool | None]:
     """Parse `PRIMARY KEY | UNIQUE [ CLUSTERED | NONCLUSTERED ]`: whether it is the primary key, and if it says so
     whether it is clustered."""
     tokens = parser.tokens
-    primary = tokens.accept("PRIMARY KEY") or tokens.accept("PRIMARY", "KEY")
+    primary = tokens.accept("PRIMARY", "KEY")
     if not primary:
         tokens.expect("UNIQUE")
     return primary, tokens.accept("CLUSTERED") or (False if tokens.accept("NONCLUSTERED") else None)
@@ -469,7 +469,7 @@ def _rule(parser: Parser, body: TableBody, name: str, column: str = "") -> bool:
         tokens.expect(")")
         body.checks.append(Check(name, tokens.text[condition[0].start : condition[-1].end + 1], column))
         return True
-    if tokens.accept("FOREIGN KEY") or tokens.accept("FOREIGN", "KEY"):
+    if tokens.accept("FOREIGN", "KEY"):
         columns = key_columns(parser) if tokens.at("(") or not column else [column]
         tokens.expect("REFERENCES")
     elif column and tokens.accept("REFERENCES"):
@@ -620,24 +620,8 @@ def _identity(parser: Parser) -> tuple[int, int]:
     return seed, increment
 
 
-DEFAULT_ENDS = (
-    *(
-        ",",
-        "CONSTRAINT",
-        "NOT",
-        "NULL",
-        "IDENTITY",
-        "PRIMARY KEY",
-        "PRIMARY",
-        "UNIQUE",
-        "COLLATE",
-        "CHECK",
-        "FOREIGN KEY",
-        "FOREIGN",
-        "REFERENCES",
-        "FOR",
-        "WITH",
-    ),
+DEFAULT_ENDS = frozenset(
+    ", CONSTRAINT NOT NULL IDENTITY PRIMARY UNIQUE COLLATE CHECK FOREIGN REFERENCES FOR WITH".split()  # noqa: SIM905
 )
 
 

@@ -1,1 +1,1 @@
-"""The text of a batch: tokens, statement parser, expressions. Only this package uses sqlglot's tokenizer and parser."""
+"""The text of a batch: tokens, statement parser, expressions. Only this package uses sqlglot's parser."""

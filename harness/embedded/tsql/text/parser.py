@@ -52,7 +52,7 @@ class Parser:
     def __init__(
         self, text: str, grammar: Grammar, *, quoted_identifier: bool = True, find_type: FindType | None = None
     ) -> None:
-        self.tokens = Tokens(text, is_batch=True, find_type=find_type)
+        self.tokens = Tokens(text, find_type=find_type)
         if not quoted_identifier:
             self.tokens.quote_identifiers(False)
         self.line = 1
@@ -189,9 +189,7 @@ _NO_ITEM = frozenset(
     }
 )
 _BEFORE_ITEM = frozenset({TokenType.COMMA, TokenType.ALIAS, TokenType.SELECT})
-_SUSPECT = frozenset(
-    {"(", ",", "AS", "FROM", "SELECT", "==", "ISNULL", "NOTNULL", "NOT", *(word for word, _ in FOREIGN)}
-)
+_SUSPECT = frozenset({"(", ",", "AS", "FROM", "SELECT", "ISNULL", "NOTNULL", "NOT", *(word for word, _ in FOREIGN)})
 
 ROWS = ("ROW", "ROWS")  # after a number of rows
 VALUES = {"DEFAULT", "CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"}  # columns to sqlglot
@@ -568,7 +566,6 @@ def _is_foreign(before: str, word: str, token: Token, after: Token) -> bool:
     kind, following = token.token_type, after.token_type
     return (
         (kind in _BEFORE_ITEM and following in _NO_ITEM)
-        or (kind is TokenType.EQ and word == "==")
         or (kind, following) in _FOREIGN_KINDS
         or (kind in (TokenType.ISNULL, TokenType.NOTNULL) and following is not TokenType.L_PAREN)
         or (kind is TokenType.NOT and following is TokenType.NULL and before != "IS")

@@ -1,44 +1,21 @@
-"""A cursor over the tokens of a batch; the tokenizer is sqlglot's."""
+"""A cursor over the tokens of a batch, or of a part of one."""
 
 import re
 from collections.abc import Callable, Collection
 from functools import lru_cache
-from itertools import pairwise
-from typing import ClassVar, NoReturn, Protocol, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
-from sqlglot.dialects.tsql import TSQL
-from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import MAX, NAME_LENGTH_MAX, SqlType
-from harness.embedded.tsql.text.pieces import COMMENT, PIECE, UNBROKEN_MAX, pieces
+from harness.embedded.tsql.text.tokenizer import tokenize
 
 Item = TypeVar("Item")
 
 
-class _Tokenizer(TSQL.Tokenizer):
-    """Without sqlglot's commands, which take everything up to the next semicolon as one string, and its kinds of an
-    index."""
-
-    KEYWORDS: ClassVar[dict[str, TokenType]] = {
-        words: kind for words, kind in TSQL.Tokenizer.KEYWORDS.items() if not words.endswith("CLUSTERED INDEX")
-    }
-    COMMANDS: ClassVar[set[TokenType]] = set()
-    COMMAND_PREFIX_TOKENS: ClassVar[set[TokenType]] = set()
-
-
-BATCH_TOKENS_MAX = 200_000  # our limit: to compile them takes some ten seconds and 200 MB
 QUERY_TOKENS_MAX = 32_768  # our limit on one expression or query
-PARENTHESES_MAX = 1000  # in each other; sqlglot gives up long before
-_DEPTH = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
-# Words behind the first in what sqlglot takes for one token, as BY in ORDER BY.
-_JOINED = frozenset(word for keyword in _Tokenizer.KEYWORDS for word in keyword.split()[1:])
-_BARE = re.compile(r"(?<![\w@#$])@(?![\w@#$])")  # a variable without letters
 _VARIABLE = re.compile(r"@[\w@#$]*")
-_PSEUDO_COLUMN = re.compile(r"%%\w+%%")
-_CONSTANTS = {"'": TokenType.STRING, "N'": TokenType.NATIONAL_STRING, "0x": TokenType.HEX_STRING}
-
 TEXT = (TokenType.STRING, TokenType.NATIONAL_STRING)
 _NAMES = (TokenType.IDENTIFIER, TokenType.VAR)
 QUOTED = (*TEXT, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.HEX_STRING)
@@ -156,82 +133,6 @@ def _length(name: str, length: int, line: int) -> int:
     return length
 
 
-def _with_pseudo_columns(tokens: list[Token]) -> list[Token]:
-    """`%%physloc%%` is one word to SQL Server and five tokens to sqlglot."""
-    folded: list[Token] = []
-    for token in tokens:
-        folded.append(token)
-        last = folded[-5:]
-        text = "".join(each.text for each in last).lower()
-        if _PSEUDO_COLUMN.fullmatch(text) and token.end - last[0].start == len(text) - 1:
-            folded[-5:] = [Token(TokenType.VAR, text, last[0].line, last[0].col, last[0].start, token.end)]
-    return folded
-
-
-def _with_empty_names(tokens: list[Token], text: str) -> list[Token]:
-    """A variable may be called `@` alone; sqlglot takes the word behind it for the name. It gets a name without
-    letters, and the word the kind it would have elsewhere."""
-    named_tokens: list[Token] = []
-    is_bare = False
-    for token in tokens:
-        if is_bare and token.token_type == TokenType.VAR:
-            token.token_type = _Tokenizer.KEYWORDS.get(token.text.upper(), TokenType.VAR)
-        named_tokens.append(token)
-        is_bare = token.token_type == TokenType.PARAMETER and _BARE.match(text, token.start) is not None
-        if is_bare:
-            named_tokens.append(Token(TokenType.VAR, "", token.line, token.col, token.end, token.end))
-    return named_tokens
-
-
-def _tokenized(text: str) -> list[Token]:
-    try:
-        tokens = _Tokenizer(dialect=TSQL()).tokenize(text)
-        if ("--" in text or "/*" in text) and (joined := _without_parting_comments(tokens, text)) != text:
-            tokens = _Tokenizer(dialect=TSQL()).tokenize(joined)
-    except (SqlglotError, ValueError, IndexError) as error:
-        raise SqlServerError(105, text[-40:].strip(), line=text.count("\n") + 1) from error
-    tokens = _with_pseudo_columns(tokens) if "%%" in text else tokens
-    return _with_empty_names(tokens, text) if _BARE.search(text) else tokens
-
-
-def _without_parting_comments(tokens: list[Token], text: str) -> str:
-    """The text without the comments inside what sqlglot takes for one token, as `ORDER /* ... */ BY`; all else stays at
-    its place."""
-    for before, token in pairwise(tokens):
-        between = slice(before.end + 1, token.start)
-        if token.text.upper() in _JOINED and text[between].strip():
-            text = text[: between.start] + re.sub(r"\S", " ", text[between]) + text[between.stop :]
-    return text
-
-
-def _tokenized_long(text: str) -> list[Token]:
-    """The tokens of a long text, read in pieces; its limits are checked on the way."""
-    tokens: list[Token] = []
-    lines = depth = 0  # before the piece
-    for piece in pieces(text, _JOINED):
-        part = text[piece.start : piece.end]
-        if piece.constant == COMMENT:
-            lines += part.count("\n")
-        elif piece.constant:
-            kind = _CONSTANTS[piece.constant]
-            value = part[2:] if kind is TokenType.HEX_STRING else part[1:-1].replace("''", "'")
-            lines += part.count("\n")
-            tokens.append(Token(kind, value, lines + 1, 1, piece.start, piece.end - 1))
-        else:
-            for token in _tokenized(part):
-                token.line += lines
-                token.start += piece.start
-                token.end += piece.start
-                depth += _DEPTH.get(token.token_type, 0)
-                tokens.append(token)
-            lines += part.count("\n")
-        if depth > PARENTHESES_MAX:
-            raise SqlServerError(191, line=lines + 1)
-        if len(tokens) > BATCH_TOKENS_MAX:
-            raise SqlServerError(701, "internal", line=lines + 1)
-    return tokens
-
-
 class NamedType(Protocol):
     """A type that CREATE TYPE made."""
 
@@ -244,15 +145,10 @@ FindType = Callable[[tuple[str, ...]], NamedType | None]  # in the database in w
 class Tokens:
     """The tokens of one batch, or of a part of one, and a position in them."""
 
-    def __init__(self, text: str, *, is_batch: bool = False, find_type: FindType | None = None) -> None:
+    def __init__(self, text: str, *, find_type: FindType | None = None) -> None:
         self.text = text
         self.find_type = find_type
-        if is_batch and (len(text) > PIECE or "/*" in text):
-            self.all = _tokenized_long(text)
-        elif len(text) > UNBROKEN_MAX:
-            raise SqlServerError(103, "name", text[:30], UNBROKEN_MAX)
-        else:
-            self.all = _tokenized(text)
+        self.all = tokenize(text)
         if "\0" in text:
             self._refuse_zeros()
         if len(text) > NAME_LENGTH_MAX:

@@ -100,13 +100,8 @@ def constant(renderer: Renderer, value: Any, type_: SqlType) -> Fragment:
 def _column(renderer: Renderer, node: exp.Column, names: Names) -> Fragment:
     if not isinstance(node.this, exp.Identifier):
         raise UnsupportedSyntax(f"the expression {node.sql('tsql')}", renderer.line)
-    if not node.table:
-        if not node.this.quoted and node.name.upper() in WITHOUT_PARENTHESES:
-            return call(renderer, node.name, [], names)
-        if node.this.quoted and node.name[:2].lower() == "0x":  # what sqlglot cannot read as a binary constant
-            if node.name[2:]:
-                raise SqlServerError(102, node.name)
-            return constant(renderer, b"", SqlType("varbinary", length=1))
+    if not node.table and not node.this.quoted and node.name.upper() in WITHOUT_PARENTHESES:
+        return call(renderer, node.name, [], names)
     return names.column(node.table, node.name)
 
 
