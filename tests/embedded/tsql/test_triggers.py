@@ -520,3 +520,59 @@ def test_a_trigger_sees_the_columns_that_its_table_has_now(instead):
     instead.run("INSERT dbo.s VALUES (1); ALTER TABLE dbo.s ADD b int")
     instead.run("INSERT dbo.s VALUES (2, 3)")
     assert instead.rows("SELECT x FROM dbo.texts") == [('[{"a":1}]',), ('[{"a":2,"b":3}]',)]
+
+
+# -- their order -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three(side):
+    side.run("CREATE TABLE dbo.fired (seq int IDENTITY, name varchar(1))")
+    for name in "abc":
+        side.run(f"CREATE TRIGGER {name} ON dbo.t AFTER INSERT AS INSERT dbo.fired (name) VALUES ('{name}')")
+    return side
+
+
+def fired(side):
+    side.run("DELETE dbo.fired; INSERT dbo.t (n) VALUES (1)")
+    return "".join(name for (name,) in side.rows("SELECT name FROM dbo.fired ORDER BY seq"))
+
+
+def test_one_trigger_is_fired_first_and_one_last(three):
+    three.run("EXEC sp_settriggerorder 'c', 'First', 'INSERT'; EXEC sp_settriggerorder 'dbo.a', 'last', 'insert'")
+    assert fired(three) == "cba"
+    shown = "SELECT OBJECT_NAME(object_id), is_first, is_last FROM sys.trigger_events ORDER BY object_id"
+    assert three.rows(shown) == [("a", False, True), ("b", False, False), ("c", True, False)]
+    three.run("EXEC sp_settriggerorder @stmttype = 'INSERT', @order = 'None', @triggername = 'c', @namespace = NULL")
+    three.run("ALTER TRIGGER a ON dbo.t AFTER INSERT AS INSERT dbo.fired (name) VALUES ('a')")
+    properties = "SELECT OBJECTPROPERTY(OBJECT_ID('{}'), 'ExecIs{}InsertTrigger')"
+    assert three.value(properties.format("a", "Last")) == three.value(properties.format("c", "First")) == 0
+    assert fired(three)[0] != "c"
+
+
+def test_the_order_of_triggers_survives_a_crash(three):
+    three.run("EXEC sp_settriggerorder 'c', 'First', 'INSERT'")
+    three.world.run_for(1)
+    three.crash()
+    three.run("USE db")
+    assert fired(three)[0] == "c"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "number", "words"),
+    [
+        ("'b', 'first', 'insert'", 15130, "There already exists a 'first' trigger for 'insert'."),
+        ("'dbo.b', 'First', 'UPDATE'", 15125, "Trigger 'dbo.b' is not a trigger for 'update'."),
+        ("'kept', 'Last', 'UPDATE'", 15133, "INSTEAD OF trigger 'kept' cannot be associated with an order."),
+        ("'dbo.no', 'First', 'INSERT'", 15165, "Could not find object 'dbo.no' or you do not have permission."),
+        ("'b', 'Middle', 'INSERT'", 15600, "'sys.sp_settriggerorder'"),
+        ("'b', 'First', 'MERGE'", 15600, "'sys.sp_settriggerorder'"),
+        ("'b', 'First'", 201, "'@stmttype'"),
+        ("'b', 'First', 'LOGON', 'SERVER'", 50001, "logon triggers"),
+    ],
+)
+def test_a_trigger_that_gets_no_order(three, arguments, number, words):
+    three.run("EXEC sp_settriggerorder 'c', 'First', 'INSERT'")
+    three.run("CREATE TRIGGER kept ON dbo.t INSTEAD OF UPDATE AS RETURN")
+    error = three.error(f"EXEC sp_settriggerorder {arguments}")
+    assert error.number == number and words in error.text

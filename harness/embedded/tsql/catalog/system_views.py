@@ -21,7 +21,7 @@ from harness.embedded.tsql.catalog.object_views import (
 )
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.catalog.visibility import everybody, of_object
-from harness.embedded.tsql.instance.modules import Trigger
+from harness.embedded.tsql.instance.modules import FIRST, LAST, Trigger
 
 _KNOWN: list[View] = []  # in the order of their object ids
 
@@ -79,7 +79,9 @@ def trigger_events(context: Context) -> Iterator[SimpleNamespace]:
         assert isinstance(row.module, Trigger)
         for event, number in EVENT_TYPES.items():
             if event in row.module.events:
-                yield SimpleNamespace(item=row, type=number, type_desc=event)
+                place = row.module.order.get(event)
+                is_first, is_last = place == FIRST, place == LAST
+                yield SimpleNamespace(item=row, type=number, type_desc=event, is_first=is_first, is_last=is_last)
 
 
 def _nothing(context: Context) -> Iterator[ObjectRow]:
@@ -127,6 +129,8 @@ VIEWS = [
         object_id  int NOT NULL  <- item.object_id
         type       int NOT NULL
         type_desc  nvarchar(60) NOT NULL
+        is_first   bit
+        is_last    bit
         """,
         trigger_events,
         visible=of_object("item"),

@@ -1,6 +1,6 @@
 """Modules: procedures, triggers, views and functions, each with its text and what was compiled from it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -92,6 +92,9 @@ class UserType(Module):
         return (*super().stored(), self.base, self.nullable)
 
 
+FIRST, LAST = -1, 1  # of the triggers that an event fires
+
+
 @dataclass(eq=False, repr=False)
 class Trigger(Module):
     """A trigger of a table."""
@@ -102,9 +105,10 @@ class Trigger(Module):
     events: Sequence[str] = ()  # of INSERT, UPDATE and DELETE
     is_disabled: bool = False
     is_instead: bool = False  # an INSTEAD OF trigger
+    order: Mapping[str, int] = field(default_factory=dict)  # event: FIRST or LAST
 
     def stored(self) -> tuple[Any, ...]:
-        return (*super().stored(), self.table_id, self.events, self.is_disabled, self.is_instead)
+        return (*super().stored(), self.table_id, self.events, self.is_disabled, self.is_instead, self.order)
 
 
 MODULES: dict[str, type[Module]] = {

@@ -13,23 +13,23 @@ from functools import partial
 from typing import NamedTuple
 
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import SqlServerError
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
-from harness.embedded.sqltypes import Column
+from harness.embedded.sqltypes import Column, Parameter, ResultSink
 from harness.embedded.tsql.instance import securables
-from harness.embedded.tsql.instance.modules import Trigger
+from harness.embedded.tsql.instance.modules import FIRST, LAST, Trigger
 from harness.embedded.tsql.permissions import guard as guards
 from harness.embedded.tsql.permissions.guard import Guard, object_of
-from harness.embedded.tsql.session.session import Frame
-from harness.embedded.tsql.session.steps import LOGICAL_TABLES, Scope, Step
+from harness.embedded.tsql.session.session import Frame, Session
+from harness.embedded.tsql.session.steps import LOGICAL_TABLES, Scope, Step, writing
 from harness.embedded.tsql.statements import modules
 from harness.embedded.tsql.statements.definitions import Definition, ObjectName, define, definition_step
 from harness.embedded.tsql.statements.modules import NESTING_MAX, ModuleDefinition
-from harness.embedded.tsql.statements.registry import COMPILERS, register
+from harness.embedded.tsql.statements.registry import COMPILERS, Outputs, arguments, register, register_procedure
 from harness.embedded.tsql.storage.sqlite import declarations
 from harness.embedded.tsql.storage.tables import Row, Table
 from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
-from harness.embedded.tsql.text.tokens import Tokens
+from harness.embedded.tsql.text.tokens import Tokens, name_parts
 
 EVENTS = ("INSERT", "UPDATE", "DELETE")
 
@@ -186,6 +186,41 @@ def _switch(*, is_disabled: bool) -> None:
         return Definition(parser.line, check, work)
 
 
+@register_procedure("sp_settriggerorder")
+def sp_settriggerorder(
+    session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
+) -> Waiting[Outputs]:
+    """`sp_settriggerorder [ @triggername = ] 'name' , [ @order = ] { 'First' | 'Last' | 'None' } ,
+    [ @stmttype = ] { 'INSERT' | 'UPDATE' | 'DELETE' }`: which AFTER trigger is fired first or last."""
+    names = "@triggername @order @stmttype @namespace"
+    *texts, namespace = arguments("sp_settriggerorder", names, parameters, required=3)
+    name, order, statement = map(str, texts)
+    event = statement.upper()
+    if namespace is not None:
+        raise UnsupportedSyntax("DDL and logon triggers", 0)
+    place = {"first": FIRST, "last": LAST, "none": 0}.get(order.lower())
+    if place is None or event not in EVENTS:
+        raise SqlServerError(15600, "sys.sp_settriggerorder")
+
+    def work(frame: Frame, tx: Transaction) -> None:
+        trigger = frame.instance.trigger(name_parts(name), frame.database)
+        if trigger is None or not _may_alter(frame, table := _table_of(frame, trigger)):
+            raise SqlServerError(15165, name)
+        if trigger.is_instead:
+            raise SqlServerError(15133, name)
+        if event not in trigger.events:
+            raise SqlServerError(15125, name, event.lower())
+        others = [other for other in frame.instance.triggers_on(table) if other is not trigger]
+        if place and any(other.order.get(event) == place for other in others):
+            raise SqlServerError(15130, order, statement)
+        ordered = copy(trigger)
+        ordered.order = {**trigger.order, event: place}
+        frame.instance.put_module(tx, ordered)
+
+    yield from writing(work).run(Frame(session, session.database, sink, "sp_settriggerorder", depth)) or ()
+    return {}
+
+
 _switch(is_disabled=True)
 _switch(is_disabled=False)
 
@@ -222,10 +257,11 @@ def compiled(trigger: Trigger, table: Table) -> CompiledTrigger:
 
 
 def fired_by(frame: Frame, table: Table, event: str) -> tuple[Trigger, ...]:
-    """The enabled triggers that an INSERT, UPDATE or DELETE of a table fires."""
-    return tuple(
+    """The enabled triggers that an INSERT, UPDATE or DELETE of a table fires, in their order."""
+    triggers = [
         trigger for trigger in frame.instance.triggers_on(table) if event in trigger.events and not trigger.is_disabled
-    )
+    ]
+    return tuple(sorted(triggers, key=lambda trigger: trigger.order.get(event, 0)))
 
 
 def instead(frame: Frame, triggers: Sequence[Trigger]) -> list[Trigger]:

@@ -17,7 +17,7 @@ from harness.embedded.tsql.catalog.constraints import Constraint, constraints
 from harness.embedded.tsql.catalog.object_views import FUNCTION_TYPES, SYSTEM_OBJECTS, is_ms_shipped
 from harness.embedded.tsql.catalog.system_views import EVENT_TYPES, shown
 from harness.embedded.tsql.instance import securables
-from harness.embedded.tsql.instance.modules import Module, Trigger, UserFunction
+from harness.embedded.tsql.instance.modules import FIRST, LAST, Module, Trigger, UserFunction
 from harness.embedded.tsql.permissions import rights
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.storage.conversion import DATES, DECIMALS, INTEGER_RANGES
@@ -305,6 +305,9 @@ def object_property(frame: Frame, identifier: Any, property_name: Any) -> int | 
         properties |= {f"execis{event.lower()}trigger": event in item.events for event in EVENT_TYPES}
         properties |= {"execisaftertrigger": not item.is_instead, "execisinsteadoftrigger": item.is_instead}
         properties |= {"execistriggerdisabled": item.is_disabled}
+        for event in EVENT_TYPES:
+            properties[f"execisfirst{event.lower()}trigger"] = item.order.get(event) == FIRST
+            properties[f"execislast{event.lower()}trigger"] = item.order.get(event) == LAST
     value = properties.get(str(property_name).lower())
     return None if value is None else int(value)
 
