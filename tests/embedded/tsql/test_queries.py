@@ -285,6 +285,7 @@ def test_clauses_of_other_dialects_are_wrong_syntax(side, query):
         "SELECT n AS materialized FROM dbo.t AS a (NOLOCK) WHERE EXISTS (SELECT 1 FROM dbo.t WITH (UPDLOCK, ROWLOCK))",
         "WITH c (m) AS (SELECT n FROM dbo.t) SELECT m FROM c UNION ALL SELECT TOP 1 1 FROM c ORDER BY m OFFSET 1 ROWS",
         "SELECT x FROM (SELECT n FROM dbo.t) AS a (x) CROSS JOIN (VALUES (1)) AS b (y)",
+        "SELECT TOP 1 Rows FROM (SELECT 1 AS Rows) AS a UNION ALL SELECT TOP (1) Only FROM (SELECT 1 Only) AS a",
         "SELECT Sql Security, n Sort FROM (SELECT n, 1 AS Sql FROM dbo.t) AS Cluster",
     ],
 )

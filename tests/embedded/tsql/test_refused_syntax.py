@@ -5,7 +5,7 @@ They were found by changing a token of texts that run, and asking both.
 
 import pytest
 
-from harness.embedded.tsql.text.tokens import RESERVED
+from harness.embedded.tsql.text.tokenizer import RESERVED
 
 REFUSED = """\
 SELECT CAST(123 AS varchar(3)

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlglot.dialects.tsql import TSQL
 from sqlglot.tokenizer_core import TokenType
 
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
@@ -51,6 +52,16 @@ def test_a_variable_is_its_sign_and_any_name():
 def test_two_words_are_one_token_for_sqlglot_but_for_names():
     text = "group /* x */\n by [order] by @order by"
     assert [token.text for token in tokenize(text)] == ["GROUP by".upper(), "order", "by", "@", "order", "by"]
+
+
+def test_words_of_other_dialects_are_names(side):
+    words = {word for word in TSQL.Tokenizer.KEYWORDS if word.isalpha()} - tokenizer.RESERVED - tokenizer.CONTEXTUAL
+    for word in words:
+        query = (
+            f"SELECT {word} + 1, {word}.{word} {word} FROM (SELECT 1 {word}) {word} WHERE {word} = 1 ORDER BY {word}"
+        )
+        assert side.rows(query) == [(2, 1)]
+    assert len(words) > 100
 
 
 def error(text: str) -> tuple[int, int]:

@@ -44,7 +44,8 @@ from harness.embedded.tsql.text.parser import (
     parse_expression,
     string_token,
 )
-from harness.embedded.tsql.text.tokens import RESERVED, FindType, name_parts
+from harness.embedded.tsql.text.tokenizer import RESERVED
+from harness.embedded.tsql.text.tokens import FindType, name_parts
 from harness.embedded.tsql.translation.binding import scalar, static_type
 from harness.embedded.tsql.translation.closures import Evaluate
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX

@@ -65,7 +65,8 @@ def work_of(step_ns: int) -> WorkNs:
 
 
 def quoted(name: str) -> str:
-    """A name as SQLite writes it."""
+    """A name as SQLite writes it. SQLite gives a column of a subquery that is called true or false another name."""
+    name += " " if name.lower() in ("true", "false") else ""
     return '"' + name.replace('"', '""') + '"'
 
 

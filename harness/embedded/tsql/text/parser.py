@@ -19,15 +19,8 @@ from sqlglot.parsers.tsql import TSQLParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.tsql.text.tokens import (
-    QUOTED,
-    RESERVED,
-    STATEMENT_WORDS,
-    TEXT,
-    FindType,
-    Tokens,
-    incorrect_syntax,
-)
+from harness.embedded.tsql.text.tokenizer import RESERVED, STATEMENT_WORDS
+from harness.embedded.tsql.text.tokens import QUOTED, TEXT, FindType, Tokens, incorrect_syntax
 
 BEGINNINGS = STATEMENT_WORDS - {"ELSE", "END"} | {"BULK", "LINENO", "READTEXT", "UPDATETEXT", "WRITETEXT"}
 NESTING_MAX = 100  # blocks in blocks; SQL Server's limit is undocumented, Python's stack is finite
@@ -189,7 +182,7 @@ _NO_ITEM = frozenset(
     }
 )
 _BEFORE_ITEM = frozenset({TokenType.COMMA, TokenType.ALIAS, TokenType.SELECT})
-_SUSPECT = frozenset({"(", ",", "AS", "FROM", "SELECT", "ISNULL", "NOTNULL", "NOT", *(word for word, _ in FOREIGN)})
+_SUSPECT = frozenset({"(", ",", "AS", "FROM", "SELECT", "NOT", *(word for word, _ in FOREIGN)})
 
 ROWS = ("ROW", "ROWS")  # after a number of rows
 VALUES = {"DEFAULT", "CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"}  # columns to sqlglot
@@ -246,7 +239,7 @@ class _QueryParser(TSQLParser):
         """Every JOIN has ON, but for CROSS JOIN; sqlglot takes one without for a CROSS JOIN."""
         is_list = self._curr.token_type is TokenType.COMMA
         join = super()._parse_join(skip_join_token, parse_bracket, alias_tokens)
-        if join is None or is_list or isinstance(join.this, exp.Lateral) or join.args.get("using"):
+        if join is None or is_list or isinstance(join.this, exp.Lateral):
             return join
         has_on = join.args.get("on") is not None
         if has_on == (join.kind == "CROSS") or join.kind not in ("", "INNER", "OUTER", "CROSS"):
@@ -289,6 +282,7 @@ class _QueryParser(TSQLParser):
         self, this: exp.Expr | None = None, top: bool = False, skip_limit_token: bool = False
     ) -> exp.Expr | None:
         """`TOP ...`, or `FETCH { FIRST | NEXT } n { ROW | ROWS } ONLY`"""
+        self._is_top = top
         is_fetch = self._curr.token_type is TokenType.FETCH
         if is_fetch and self._next.token_type not in (TokenType.FIRST, TokenType.NEXT):
             self.raise_error("Expected NEXT")
@@ -298,6 +292,13 @@ class _QueryParser(TSQLParser):
             if limit.args["count"] is None or rows not in ROWS or only != "ONLY":
                 self.raise_error("Expected ROWS ONLY")
         return limit
+
+    def _parse_limit_options(self) -> exp.LimitOptions | None:
+        """`PERCENT`, `WITH TIES`. Behind a TOP sqlglot takes a column called Rows or Only for the end of a FETCH."""
+        if not self._is_top:
+            return super()._parse_limit_options()
+        percent, with_ties = self._match(TokenType.PERCENT), self._match_text_seq("WITH", "TIES")
+        return self.expression(exp.LimitOptions(percent=percent, with_ties=with_ties)) if percent or with_ties else None
 
     def _parse_cte(self) -> exp.CTE | exp.FunctionSpecification | None:
         """`name [ ( columns ) ] AS ( query )`, without the MATERIALIZED and USING KEY of others"""
@@ -558,7 +559,7 @@ def _refuse_foreign(tokens: Tokens, part: list[Token]) -> None:
         if word in _SUSPECT and _is_foreign(before, word, token, after):
             tokens.fail(after)
         before = word
-    if part[-1].token_type in (*_BEFORE_ITEM, TokenType.ISNULL, TokenType.NOTNULL):
+    if part[-1].token_type in _BEFORE_ITEM:
         tokens.fail()
 
 
@@ -567,7 +568,6 @@ def _is_foreign(before: str, word: str, token: Token, after: Token) -> bool:
     return (
         (kind in _BEFORE_ITEM and following in _NO_ITEM)
         or (kind, following) in _FOREIGN_KINDS
-        or (kind in (TokenType.ISNULL, TokenType.NOTNULL) and following is not TokenType.L_PAREN)
         or (kind is TokenType.NOT and following is TokenType.NULL and before != "IS")
         or (word, _word(after)) in FOREIGN
     )

@@ -426,7 +426,7 @@ def _join(renderer: Renderer, join: exp.Join, names: Names) -> str:
     if side in ("RIGHT", "FULL"):
         _make_nullable(names.sources[:before])
     condition = join.args.get("on")
-    if join.args.get("using") or join.args.get("method"):
+    if join.args.get("method"):
         raise UnsupportedSyntax("this kind of JOIN", renderer.line)
     if condition is None:
         return f"CROSS JOIN {joined}"
