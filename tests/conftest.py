@@ -30,8 +30,8 @@ _GROUPS = {
     ),
     "drawings": ("tests/figures/",),
 }
-# No test fails because an example took long, or was slow to make: the machine may be busy. Of a property that does not say
-# how many, `make check` takes a few examples, the others a hundred.
+# No test fails because an example took long, or was slow to make: the machine may be busy. `make check` takes a fifth of a
+# property's examples (`tests.examples`).
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )

@@ -17,13 +17,14 @@ from harness.files.settings import Settings
 from harness.results.run import Run
 from harness.run import run_folder, under_way
 from harness.simulation import parameters
+from tests.examples import share
 from tests.results_fixture import quick_cells, write_manifest, write_reduced
 
 FINDING = {"severity": "warning", "instance": "target", "check": "clock", "text": "it differs", "remedy": ""}
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-(10**30), 10**30), st.floats(), st.text(max_size=5), st.just([]), st.just({})
 )
-ANYWHERE = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ANYWHERE = settings(max_examples=share(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")

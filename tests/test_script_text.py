@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from harness.files import script_text
 from harness.files.script_text import Batch, ScriptError, ScriptRefused
 from harness.machine.places import SQL_ROOT
+from tests.examples import share
 from tests.token_structure import HOSTILE, structure
 
 SPLIT_CASES = [
@@ -110,7 +111,7 @@ def sent(path: str, given: dict[str, str]) -> list[object]:
     return [structure(script_text.substitute(batch.text, values)) for batch in batches]
 
 
-@settings(max_examples=300)
+@settings(max_examples=share(300))
 @given(st.sampled_from(USES), HOSTILE)
 def test_no_value_changes_the_tokens_of_a_script_or_it_is_refused(use: tuple[str, str], value: str) -> None:
     path, name = use

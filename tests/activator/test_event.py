@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.activator.event import BYTES_MAX, Activation, NotAnEvent, parse
+from tests.examples import share
 
 # Of a real SQL Server.
 TEXT = (
@@ -38,7 +39,7 @@ def test_what_is_no_event_is_refused_with_the_reason(text, reason):
         parse(text.encode())
 
 
-@settings(max_examples=150)
+@settings(max_examples=share(150))
 @given(st.binary() | st.text("<>/?!EVNT& \0\ufeff\ud800").map(lambda text: text.encode("utf-16-le", "surrogatepass")))
 def test_any_bytes_are_an_event_or_refused(body):
     with pytest.raises(NotAnEvent):

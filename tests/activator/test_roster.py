@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from harness.activator.roster import PAUSE_MAX_S, PAUSE_S, STEADY_S, Roster
+from tests.examples import share
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -71,7 +72,7 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=40, stateful_step_count=25)
+TestAnyOrder.settings = settings(max_examples=share(40), stateful_step_count=25)
 
 
 def started(roster: Roster, *processes: int) -> Roster:

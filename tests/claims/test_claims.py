@@ -15,6 +15,7 @@ from harness.definitions.matrix import all_cells
 from harness.definitions.whitepaper import CLAIMS, Claim
 from harness.figures.reduced_run import OPTIONAL_TABLES, read
 from tests.claims.tables import Tables, cells
+from tests.examples import share
 from tests.results_fixture import quick_cells, write_reduced
 
 pytestmark = pytest.mark.drawing
@@ -70,7 +71,7 @@ def test_a_judgement_explains_itself_in_a_line(judgements, key):
 TABLES = tuple(field.name for field in fields(Tables))
 
 
-@settings(max_examples=40)
+@settings(max_examples=share(40))
 @given(
     st.lists(st.sampled_from(all_cells()), min_size=1, max_size=12, unique=True), st.sets(st.integers(0, 11)), st.data()
 )

@@ -27,6 +27,7 @@ from harness.run.attempt import Measured
 from harness.run.engine import Sweep
 from harness.run.in_process import InProcess
 from harness.run.phases import Phases
+from tests.examples import share
 
 CELLS = [Cell("2008", 1, ratio, threads, 100) for threads in (1, 5, 10) for ratio in (1, 50, 150)]
 REPEATS = 8
@@ -107,7 +108,7 @@ def seems_correlated(journal: Journal, before: int) -> bool:
     return squares > 1e-9 and products / squares + 1 / statistics.mean(sizes) > 0.524 * error
 
 
-@settings(max_examples=15)
+@settings(max_examples=share(15))
 @given(noise=st.floats(0.0, 0.2), stop_after=st.integers(0, 80))
 def test_a_pair_is_repeated_until_all_its_gains_are_precise_also_when_the_sweep_is_killed_and_resumed(
     noise: float, stop_after: int

@@ -80,6 +80,7 @@ def test_too_few_cells_that_count_tell_nothing(tmp_path: Path) -> None:
         twin_runs.certify(folders)
 
 
+@pytest.mark.drawing
 def test_a_comparison_takes_the_certificate_into_its_intervals(tmp_path: Path) -> None:
     runs = [write_reduced(tmp_path / name, CELLS, blocks=3, factor=factor) for name, factor in (("a", 1.0), ("b", 0.8))]
     text = io.StringIO()

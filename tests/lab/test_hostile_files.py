@@ -23,6 +23,7 @@ from harness.lab import compose, ledger, link, user_servers
 from harness.lab.instances import connections
 from harness.simulation import parameters, simulated_lab
 from harness.simulation.simulated_lab import NO_DRIVER, SimulatedLab, VirtualConnection
+from tests.examples import share
 from tests.token_structure import HOSTILE, structure
 
 Values = dict[str, Any]
@@ -167,7 +168,7 @@ def assert_harmless(
     run(written(values))
     honest = [structure(batch) for batch in batches]
 
-    @settings(max_examples=examples)
+    @settings(max_examples=share(examples))
     @given(changed_in(values))
     def check(changed: tuple[Key, str]) -> None:
         batches.clear()

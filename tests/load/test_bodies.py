@@ -15,6 +15,7 @@ from harness.load import bodies as bodies_module
 from harness.load.bodies import composer
 from harness.load.payload import Header, parse_header
 from harness.load.threads import CellRun
+from tests.examples import share
 
 SIZES = st.lists(st.integers(32, 20_000), min_size=1, max_size=600).map(lambda sizes: tuple(sorted(sizes)))
 NUMBERS = {"run": 7, "initiator": 2, "thread": 50, "threads": 50}
@@ -30,7 +31,7 @@ def test_bytes_have_a_size_of_the_distribution_and_the_header_of_the_call(sizes:
         assert parse_header(body) == Header(7, 2, 50, sequence, 1_700_000_000_000_000_001)
 
 
-@settings(max_examples=25)
+@settings(max_examples=share(25))
 @given(st.lists(st.integers(32, 4_000), min_size=TURN, max_size=TURN).map(sorted))
 def test_the_mean_of_a_turn_is_close_to_the_distributions(sizes: list[int]) -> None:
     found = Bodies(sizes=tuple(size for size in sizes for _ in range(16)))

@@ -11,6 +11,7 @@ from harness.embedded.runtime.tasks import SECOND
 from harness.embedded.runtime.virtual import SeededEntropy, VirtualClock, VirtualDriver
 from harness.simulation import parameters
 from harness.simulation.network import REFUSED, RESET, TIMED_OUT, Network
+from tests.examples import share
 
 US, MS = 1_000, 1_000_000
 LATENCY_US, BITS_PER_S, OVERHEAD = 100, 800_000_000, 100  # 100 bytes a microsecond
@@ -306,7 +307,7 @@ TRAINS = st.lists(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=share(100))
 @given(trains=TRAINS)
 def test_without_faults_each_senders_frames_arrive_in_order_and_no_faster_than_ports_are(trains):
     site, sent = Site(), {1: 0, 2: 0, 3: 0}

@@ -8,6 +8,7 @@ from harness.embedded.runtime.platform import Page
 from harness.embedded.runtime.tasks import Delay, Task
 from harness.simulation.computer import PageLatches
 from harness.simulation.parameters import LatchParameters
+from tests.examples import share
 from tests.simulation.hardware_fixture import US, Bench
 
 HOLD_US, SHARED_US, HAND_OVER_US = 50, 20, 100
@@ -214,7 +215,7 @@ TOUCHES = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=share(150))
 @given(
     touches=TOUCHES, hand_over_us=st.sampled_from([0, 7]), shared_us=st.sampled_from([0, 5]), cores=st.integers(1, 3)
 )

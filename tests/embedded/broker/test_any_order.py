@@ -6,6 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from harness.embedded.errors import SqlServerError
 from tests.embedded.broker.world import World, check_queue, snapshot
+from tests.examples import share
 
 PICK = st.integers(0, 30)
 
@@ -153,4 +154,6 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=100, stateful_step_count=40, suppress_health_check=list(HealthCheck))
+TestAnyOrder.settings = settings(
+    max_examples=share(100), stateful_step_count=40, suppress_health_check=list(HealthCheck)
+)

@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from harness.embedded.broker.frames import MessageFrame
 from harness.embedded.runtime.tasks import TaskState
 from tests.embedded.broker.world import LATENCY_NS, M, World, handle_of, snapshot
+from tests.examples import share
 
 DIALOGS = 3
 ENOUGH_S = 64 * 4  # for the slowest retry and those that follow it
@@ -146,7 +147,9 @@ class ExactlyOnce(RuleBasedStateMachine):
 
 
 TestExactlyOnce = ExactlyOnce.TestCase
-TestExactlyOnce.settings = settings(max_examples=80, stateful_step_count=30, suppress_health_check=list(HealthCheck))
+TestExactlyOnce.settings = settings(
+    max_examples=share(80), stateful_step_count=30, suppress_health_check=list(HealthCheck)
+)
 
 
 def test_a_crash_between_flush_and_acknowledgement_does_not_repeat_the_message(world, pair):

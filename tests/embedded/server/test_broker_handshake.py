@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from harness.embedded.server.broker_handshake import MESSAGE_SIZE_MAX, Handshake, HandshakeError, quoted
 from tests.embedded.server.broker_sides import EndpointLink, Impostor, acquainted
+from tests.examples import share
 
 ONE, OTHER = EndpointLink("one"), EndpointLink("other")
 acquainted(ONE, OTHER)
@@ -86,7 +87,7 @@ def test_a_proof_cannot_be_reflected():
 
 
 @given(st.integers(0, 4), st.integers(0, 10**6), st.integers(1, 255))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 def test_one_changed_byte_of_the_handshake_ends_it(place, at, change):
     def damage(number, record):
         if number != place:
@@ -103,7 +104,7 @@ def test_one_changed_byte_of_the_handshake_ends_it(place, at, change):
 
 
 @given(st.lists(st.binary(max_size=100) | st.sampled_from(exchange(*sides())), max_size=4), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share(100), deadline=None)
 def test_random_records_raise_nothing_but_handshake_errors(records, is_connecting):
     side = Handshake("one", ONE, is_connecting=is_connecting)
     with contextlib.suppress(HandshakeError):

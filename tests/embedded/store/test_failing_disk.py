@@ -13,6 +13,7 @@ from harness.embedded.store.row_file import DATA, MARK, DamagedStore, checked
 from harness.simulation.dice import Dice
 from harness.simulation.faulty_disk import Damage, DiskFault, FaultyDisk
 from harness.simulation.world import VirtualBackground
+from tests.examples import share
 
 GROWN_BYTES = 2000  # a store with more than this writes its rows anew: here every few commits
 
@@ -78,7 +79,7 @@ class Machine:
             self.rows = rows
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 @given(st.integers(0, 10_000), st.lists(steps, max_size=60))
 def test_a_store_on_a_failing_disk_keeps_what_it_confirmed_and_nothing_that_it_refused(seed, plan):
     with pytest.MonkeyPatch.context() as patch:
@@ -108,7 +109,7 @@ def stored(seed, commits_count):
     return machine
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 @given(
     st.integers(0, 10_000),
     st.sampled_from([DATA, MARK]),

@@ -11,6 +11,7 @@ from harness.embedded.tds.requests import Rpc, SqlBatch, TransactionRequest
 from harness.embedded.tds.value_decoding import READERS, read_typed_value
 from harness.embedded.tds.wire import ByteReader, TdsProtocolError
 from tests.embedded.tds.captures import NAMES, fresh, logged_in, payloads, writes
+from tests.examples import share
 
 ALL_HEADERS = bytes.fromhex("16000000120000000200000000000000000001000000")
 
@@ -50,7 +51,7 @@ def test_rpc_raises_nothing_but_errors_for_the_client_and_protocol_errors(data):
         Rpc.decode(False, data)
 
 
-@settings(max_examples=1500)  # forty for each type
+@settings(max_examples=share(1500))  # forty for each type
 @given(st.sampled_from(sorted(READERS)), st.binary(max_size=40))
 def test_every_type_raises_nothing_but_errors_for_the_client_and_protocol_errors(data_type, tail):
     with contextlib.suppress(TdsProtocolError, SqlServerError):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.embedded.tsql.sides import World
+from tests.examples import share
 
 SCRIPT = Path("tests/listings/any_names.sql").read_text(encoding="utf-8")
 NAME = re.compile(r"n_[a-z]+")
@@ -53,7 +54,7 @@ PART = re.compile(r"\[[^\]]*\]|'[^']*'| |[^\[' ]+")
 BLANKS = [" ", "\n", "\t", "  \r\n ", " /* c; ' */ ", "/**/", " -- it's\n"]
 
 
-@settings(max_examples=20)
+@settings(max_examples=share(20))
 @given(st.lists(ANY, min_size=len(NAMES), max_size=len(NAMES), unique_by=str.lower))
 def test_any_name_does(values: list[str]) -> None:
     names = dict(zip(NAMES, values, strict=True))
@@ -62,7 +63,7 @@ def test_any_name_does(values: list[str]) -> None:
         assert answer == renamed(plain, names), batch
 
 
-@settings(max_examples=5)
+@settings(max_examples=share(5))
 @given(st.randoms(use_true_random=False))
 def test_any_blank_does(random: Random) -> None:
     parts = PART.findall(SCRIPT.replace("\nGO\n", "\0"))

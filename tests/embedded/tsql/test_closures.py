@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from harness.embedded.tsql.storage.conversion import INTEGER_RANGES
 from harness.embedded.tsql.translation import closures
 from tests.embedded.tsql.sides import World
+from tests.examples import share
 
 TYPES = sorted(INTEGER_RANGES)
 LITERALS = ["0", "1", "3", "2147483647", "2147483648", "9223372036854775807", "9223372036854775808"]
@@ -64,7 +65,9 @@ def declared(a, b):
     return f"PRINT 'anew'; DECLARE @a {a[0]} = {a[1]}, @b {b[0]} = {b[1]}; "
 
 
-FAST = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+FAST = settings(
+    max_examples=share(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 LOWEST, MINUS_ONE, NULL = ("bigint", str(-(2**63))), ("int", "-1"), ("int", "NULL")
 
 

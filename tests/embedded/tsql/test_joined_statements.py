@@ -13,6 +13,7 @@ from harness.embedded.errors import SqlServerError
 from harness.embedded.tsql.statements.batches import parse
 from harness.embedded.tsql.statements.registry import GRAMMAR
 from tests.embedded.tsql.sides import Side, World
+from tests.examples import share
 
 SETUP = [
     "CREATE DATABASE db",
@@ -349,13 +350,13 @@ def test_no_statement_swallows_the_one_after_it(text):
     assert parsed(f"{text} {insert}") == parsed(f"{text}; {insert}") == parsed(text) + parsed(insert)
 
 
-@settings(max_examples=500)
+@settings(max_examples=share(500))
 @given(st.sampled_from(STATEMENTS), st.sampled_from(SECOND), st.sampled_from([" ", "\n", " /* ; */ ", "\n-- ;\n"]))
 def test_two_statements_are_the_same_two_without_a_semicolon(first, second, between):
     assert parsed(f"{first}{between}{second}") == parsed(f"{first};{between}{second}")
 
 
-@settings(max_examples=200)
+@settings(max_examples=share(200))
 @given(st.sampled_from(STATEMENTS), st.sampled_from([text for text in STATEMENTS if text.startswith(NEEDS_SEMICOLON)]))
 def test_without_the_semicolon_it_needs_a_statement_is_itself_or_refused(first, second):
     """SQL Server's parser takes it where nothing else can stand: behind a condition, a value, a closing parenthesis."""

@@ -20,6 +20,7 @@ from harness.embedded.tsql.statements.batches import Execute, compile_batch, par
 from harness.embedded.tsql.statements.registry import GRAMMAR
 from harness.embedded.tsql.text.parser import NESTING_MAX
 from tests.embedded.tsql.sides import LISTINGS
+from tests.examples import share
 
 
 def kinds(text: str) -> list[type]:
@@ -207,7 +208,7 @@ WORDS = [
 ]
 
 
-@settings(max_examples=400)
+@settings(max_examples=share(400))
 @given(st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join))
 def test_the_parser_fails_only_with_errors_of_sql_server(text):
     try:
@@ -216,7 +217,7 @@ def test_the_parser_fails_only_with_errors_of_sql_server(text):
         assert error.number > 0 and error.text
 
 
-@settings(max_examples=300)
+@settings(max_examples=share(300))
 @given(st.text(max_size=60))
 def test_any_text_parses_or_is_an_error_of_sql_server(text):
     try:
@@ -228,7 +229,7 @@ def test_any_text_parses_or_is_an_error_of_sql_server(text):
 SCRIPTS = sorted(LISTINGS.glob("*.sql"))
 
 
-@settings(max_examples=60)
+@settings(max_examples=share(60))
 @given(st.sampled_from([path.read_text().split("\nGO")[0] for path in SCRIPTS]), st.data())
 def test_a_listing_with_a_piece_cut_out_parses_or_is_an_error_of_sql_server(text, data):
     start = data.draw(st.integers(0, len(text)))
@@ -243,7 +244,7 @@ SIMPLE = ["select 1", "print 'a'", "begin tran", "commit", "declare @v{} int", "
           "exec dbo.p 1", "insert t values (1)", "update t set a = 1", "delete t", "if 1 = 1 select 2", "raiserror ('x', 16, 1)"]  # fmt: skip
 
 
-@settings(max_examples=100)
+@settings(max_examples=share(100))
 @given(
     st.lists(st.sampled_from(SIMPLE), min_size=1, max_size=8),
     st.lists(st.sampled_from([" ", "\n", ";", " ; ", "\n-- x\n"]), min_size=8, max_size=8),

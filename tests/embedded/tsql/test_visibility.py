@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from harness.embedded.tsql.catalog import INFORMATION_SCHEMA, VIEWS
 from harness.embedded.tsql.requests import ClientSession
 from tests.embedded.tsql.sides import Side, World
+from tests.examples import share
 
 MARK = "hidden"  # in every name and body of the private database
 EVERY_VIEW = [
@@ -222,7 +223,7 @@ SECURABLES = {
 PERMITS = [(one, permission) for one, (_, permissions) in SECURABLES.items() for permission in permissions]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share(30), deadline=None)
 @given(granted=st.sets(st.sampled_from(PERMITS)), denied=st.sets(st.sampled_from(PERMITS), max_size=5))
 def test_a_securable_is_seen_by_those_who_hold_some_permission_on_it(
     side: Side, granted: set[tuple[str, str]], denied: set[tuple[str, str]]

@@ -20,7 +20,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.tsql.text.tokenizer import RESERVED, STATEMENT_WORDS
-from harness.embedded.tsql.text.tokens import QUOTED, TEXT, FindType, Tokens, incorrect_syntax
+from harness.embedded.tsql.text.tokens import TEXT, FindType, Tokens, incorrect_syntax, word_of
 
 BEGINNINGS = STATEMENT_WORDS - {"ELSE", "END"} | {"BULK", "LINENO", "READTEXT", "UPDATETEXT", "WRITETEXT"}
 NESTING_MAX = 100  # blocks in blocks; SQL Server's limit is undocumented, Python's stack is finite
@@ -160,6 +160,7 @@ def at_statement_end(parser: Parser) -> bool:
 
 # -- expressions and queries -------------------------------------------------------------------------------------------
 
+_DIALECT = TSQL()
 COMPOUND = ("+", "-", "*", "/", "%")  # before the = of an assignment
 BEFORE_ITEM = ("SELECT", "ALL", "DISTINCT", ",")
 ITEM_ENDS = (",", "FROM", "WHERE", "GROUP BY", "ORDER BY", "OPTION")  # of the SELECT list
@@ -421,18 +422,13 @@ def _with_hash(identifier: Any) -> Any:
     return identifier
 
 
-def _word(token: Token) -> str:
-    """As `Tokens.word`: "" for what is quoted."""
-    return "" if token.token_type in QUOTED else token.text.upper()
-
-
 def _simply_named(query_tokens: list[Token]) -> list[Token]:
     """`SELECT 'name' = e` as `SELECT [name] = e`, and `SELECT 'e' 'name'`, of which sqlglot makes one string."""
     named_tokens = list(query_tokens)
     for at, (before, token) in enumerate(pairwise(query_tokens), 1):
         if token.token_type is not TokenType.STRING:
             continue
-        is_before_value = _word(before) in BEFORE_ITEM and [*map(_word, query_tokens[at + 1 : at + 2])] == ["="]
+        is_before_value = word_of(before) in BEFORE_ITEM and [*map(word_of, query_tokens[at + 1 : at + 2])] == ["="]
         if before.token_type in TEXT or is_before_value:
             named_tokens[at] = Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
     return named_tokens
@@ -440,7 +436,7 @@ def _simply_named(query_tokens: list[Token]) -> list[Token]:
 
 def _simply_assigned(query_tokens: list[Token]) -> list[Token]:
     """`SELECT @a += e` as `SELECT @a = @a + (e)`."""
-    words = [*map(_word, query_tokens)]
+    words = [*map(word_of, query_tokens)]
     for at in range(len(words) - 2, 2, -1):
         if words[at + 1] == "=" and words[at] in COMPOUND and words[at - 2] == "@":
             end = depth = at + 2
@@ -456,7 +452,7 @@ def _simply_assigned(query_tokens: list[Token]) -> list[Token]:
                 *value,
                 *query_tokens[end:],
             ]
-            words = [*map(_word, query_tokens)]
+            words = [*map(word_of, query_tokens)]
     return query_tokens
 
 
@@ -475,7 +471,7 @@ def parse_from(tokens: Tokens, part: list[Token], *, before: bool = False) -> Qu
 
 
 def _parse(method: Callable[[SqlglotParser], exp.Expr | None], part: list[Token], tokens: Tokens) -> exp.Expr:
-    parser = _QueryParser(dialect=TSQL(), error_level=ErrorLevel.RAISE)
+    parser = _QueryParser(dialect=_DIALECT, error_level=ErrorLevel.RAISE)
     line = part[0].line
     _refuse_foreign(tokens, part)
     try:
@@ -555,7 +551,7 @@ def _refuse_foreign(tokens: Tokens, part: list[Token]) -> None:
         raise SqlServerError(1038, line=unnamed[0].line)
     before = ""
     for token, after in pairwise(part):
-        word = _word(token)
+        word = word_of(token)
         if word in _SUSPECT and _is_foreign(before, word, token, after):
             tokens.fail(after)
         before = word
@@ -569,7 +565,7 @@ def _is_foreign(before: str, word: str, token: Token, after: Token) -> bool:
         (kind in _BEFORE_ITEM and following in _NO_ITEM)
         or (kind, following) in _FOREIGN_KINDS
         or (kind is TokenType.NOT and following is TokenType.NULL and before != "IS")
-        or (word, _word(after)) in FOREIGN
+        or (word, word_of(after)) in FOREIGN
     )
 
 

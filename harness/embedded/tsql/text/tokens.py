@@ -107,6 +107,11 @@ def _length(name: str, length: int, line: int) -> int:
     return length
 
 
+def word_of(token: Token) -> str:
+    """A token as an upper-case word or sign; "" for quoted names, strings and numbers."""
+    return "" if token.token_type in QUOTED else token.text.upper()
+
+
 class NamedType(Protocol):
     """A type that CREATE TYPE made."""
 
@@ -171,12 +176,15 @@ class Tokens:
         return token.line if token else 1
 
     def word(self, ahead: int = 0) -> str:
-        """The token as an upper-case word or sign; "" for quoted names, strings, numbers and the end."""
-        token = self.peek(ahead)
-        return "" if token is None or token.token_type in QUOTED else token.text.upper()
+        """The token as `word_of` gives it; "" at the end."""
+        index = self.position + ahead  # as `peek`; a batch asks this for each beginning that a statement may have
+        return word_of(self.all[index]) if index < len(self.all) else ""
 
     def at(self, *words: str) -> bool:
-        return all(self.word(ahead) == word for ahead, word in enumerate(words))
+        for ahead, word in enumerate(words):  # noqa: SIM110
+            if self.word(ahead) != word:
+                return False
+        return True
 
     def at_variable(self) -> bool:
         return self.word() == "@" and self.word(1) != "@"
