@@ -159,12 +159,7 @@ def run_soak(
     _require_java()
     reporter = reporter_for(progress)
     outcome = matrix_run.soak(
-        cell,
-        duration,
-        _plain(settings),
-        reporter,
-        restart_target=restart_target,
-        settings_file=_path(settings_file),
+        cell, duration, _plain(settings), reporter, restart_target=restart_target, settings_file=_path(settings_file)
     )
     return _reduced(outcome, True, reporter)
 
@@ -205,11 +200,7 @@ def run_twins(
     from harness.experiments import twin_runs
 
     return twin_runs.run(
-        _plain(settings),
-        reporter_for(progress),
-        runs=runs,
-        settings_file=_path(settings_file),
-        resume=_path(resume),
+        _plain(settings), reporter_for(progress), runs=runs, settings_file=_path(settings_file), resume=_path(resume)
     )
 
 
@@ -248,11 +239,7 @@ def run_cell(
 
 
 def simulate(
-    *,
-    resume: Path | str | None = None,
-    reduce: bool = True,
-    progress: bool | Reporter = False,
-    **settings: Any,
+    *, resume: Path | str | None = None, reduce: bool = True, progress: bool | Reporter = False, **settings: Any
 ) -> Run:
     """Run the cells of a matrix in virtual time on a model of the paper's hardware, then reduce them.
 

@@ -188,9 +188,7 @@ def service_broker(service_broker_instance: ServiceBrokerInstance) -> Iterator[S
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the error log of a test that fails: what an activated procedure raises is seen nowhere else."""
     report = yield
     broker = getattr(item, "funcargs", {}).get("service_broker")

@@ -27,10 +27,7 @@ LATCHES: Mapping[tuple[str, int], Sequence[tuple[str, str, float]]] = {
         ("sys.sysobjvalues", "PAGELATCH_SH", 0.02),
         ("", "PAGELATCH_EX", 0.02),
     ),
-    ("initiator", 150): (
-        ("sys.sysxmitqueue", "PAGELATCH_EX", 0.06),
-        ("sys.sysdesend", "PAGELATCH_EX", 0.02),
-    ),
+    ("initiator", 150): (("sys.sysxmitqueue", "PAGELATCH_EX", 0.06), ("sys.sysdesend", "PAGELATCH_EX", 0.02)),
     ("target", 1): ((QUEUE, "PAGELATCH_EX", 0.02), ("dbo.messageDrop", "PAGELATCH_EX", 0.03)),
     ("target", 150): ((QUEUE, "PAGELATCH_EX", 0.03), ("dbo.messageDrop", "PAGELATCH_EX", 0.04)),
 }
@@ -223,10 +220,7 @@ def reduced(axes: Mapping[str, Any], cell: Cell, shape: str, messages: float) ->
         ],
         "latches": [
             row
-            | {
-                "waiting_requests_per_s": float(row["waiting_requests"]),
-                "wait_ms_per_s": float(row["wait_time_ms"]),
-            }
+            | {"waiting_requests_per_s": float(row["waiting_requests"]), "wait_ms_per_s": float(row["wait_time_ms"])}
             for row in as_rows(latches(cell))
         ],
         "file_io": [row | _file_rates(row) for row in as_rows(file_io(cell, messages))],

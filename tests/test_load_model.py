@@ -13,10 +13,7 @@ from harness.files.settings import SettingsError, create, create_simulation
 S = 1_000_000_000
 
 open_loops = st.builds(
-    OpenLoop,
-    st.floats(0.01, 60_000),
-    st.sampled_from(["constant", "poisson"]),
-    st.integers(0, 2**32 - 1),
+    OpenLoop, st.floats(0.01, 60_000), st.sampled_from(["constant", "poisson"]), st.integers(0, 2**32 - 1)
 )
 
 

@@ -120,10 +120,7 @@ def test_a_manifest_with_other_bytes_anywhere_is_read_or_refused_in_one_line(
         (lambda text: text.replace('"embedded",', "embedded,", 1), "line 3: no JSON (expected value)"),
         (lambda text: text.replace('"cells": 0', '"cells": "0"'), "line 9: cells: should be a valid integer"),
         (lambda text: text.replace('"cells": 0,\n', ""), "line 1: cells: missing"),
-        (
-            lambda text: text.replace('"instances": []', '"instances": [{},\n{}]'),
-            "line 23: instances-1.name: missing",
-        ),
+        (lambda text: text.replace('"instances": []', '"instances": [{},\n{}]'), "line 23: instances-1.name: missing"),
         (lambda text: "[" * 100_000, "line 1: no JSON (recursion limit exceeded)"),
         (lambda text: "", "line 1: no JSON (EOF while parsing a value)"),
     ],

@@ -23,11 +23,7 @@ ATTEMPT = {
 
 
 def measured(
-    *,
-    attempt: dict[str, Any] = ATTEMPT,
-    in_batch: bool = False,
-    parts: int = 1,
-    **records: list[tuple[int, int]],
+    *, attempt: dict[str, Any] = ATTEMPT, in_batch: bool = False, parts: int = 1, **records: list[tuple[int, int]]
 ) -> Measures:
     """Measure records of two columns, by kind, each in so many parts."""
     found = Measures(attempt, in_batch=in_batch)

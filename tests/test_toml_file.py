@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from harness.files.toml_file import Lines, keys
 
-NOISE = st.sampled_from(
-    ["", "   ", "# [fake]", "# key = 1", "\t# x = '''", "#"],
-)
+NOISE = st.sampled_from(["", "   ", "# [fake]", "# key = 1", "\t# x = '''", "#"])
 NAMES = st.sampled_from(["a", "b", "host", "port", '"quoted key"', "'[odd]'", '"x = 1"', "a-b", "1"])
 VALUES = st.sampled_from(
     [

@@ -124,17 +124,9 @@ def test_messages_of_text_must_be_counted(folder: Path) -> None:
 
 
 MISTAKES = [
-    (
-        "[variables]",
-        '[accounting]\nby = "counts"\n[variables]',
-        "accounting.by: 'counts' is not valid; nearest: count",
-    ),
+    ("[variables]", '[accounting]\nby = "counts"\n[variables]', "accounting.by: 'counts' is not valid; nearest: count"),
     ('procedure = "dbo.Send"', 'procedur = "dbo.Send"', "line 2: client.procedur: unknown key; nearest: procedure"),
-    (
-        'procedure = "dbo.Send"',
-        'procedure = "Send"',
-        "line 2: client.procedure: not a procedure with its schema",
-    ),
+    ('procedure = "dbo.Send"', 'procedure = "Send"', "line 2: client.procedure: not a procedure with its schema"),
     ('["handle", "body"]', '["broker_instance", "body"]', "line 6: dialogs.per_group: .*begins its dialogs itself"),
     (
         "[target]",

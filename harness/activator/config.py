@@ -79,8 +79,7 @@ class _Document(BaseModel):
     logs: Word = "logs"
     server: Annotated[ServerKeys, Field(description="a table [server] says where the notifications arrive")]
     queue: Annotated[
-        list[QueueKeys],
-        Field(min_length=1, description="a table [[queue]] names a queue and its program"),
+        list[QueueKeys], Field(min_length=1, description="a table [[queue]] names a queue and its program")
     ]
 
 

@@ -79,12 +79,7 @@ __all__ = [
 
 Measure = Callable[[Evidence], Measurement]
 
-MEASURES: Mapping[str, Measure] = {
-    **throughput.MEASURES,
-    **gain.MEASURES,
-    **waiting.MEASURES,
-    **server_load.MEASURES,
-}
+MEASURES: Mapping[str, Measure] = {**throughput.MEASURES, **gain.MEASURES, **waiting.MEASURES, **server_load.MEASURES}
 
 
 # What these claims state is the most, the least or the number of cells in the whole matrix.

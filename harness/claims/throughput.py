@@ -12,12 +12,7 @@ import pandas as pd
 from harness.claims.judgement import Evidence
 from harness.claims.measurement import Measurement, NotMeasured, Points, geometric_mean, place, points_of
 from harness.definitions.matrix import PAPER_VERSIONS, PAYLOADS_BYTES
-from harness.definitions.whitepaper import (
-    LARGE_PAYLOAD_BYTES,
-    PLATEAU,
-    PLATEAU_OF_LARGE_PAYLOADS,
-    TRICK_DIALOG_RATIO,
-)
+from harness.definitions.whitepaper import LARGE_PAYLOAD_BYTES, PLATEAU, PLATEAU_OF_LARGE_PAYLOADS, TRICK_DIALOG_RATIO
 
 # The paper's lines peak near their ends, so a peak needs cells with at least so many threads per initiator.
 THREADS_OF_A_PEAK = 30

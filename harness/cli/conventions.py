@@ -162,9 +162,7 @@ _SETTINGS: Mapping[str, Callable[[Function], Function]] = {
         "--hardware", "NAME", "Parameters of the model: paper (default), paper-clients, this-machine or a file."
     ),
     "master": _option(
-        "--master",
-        "URL",
-        "Where Spark runs the cells of a model: local[*] (default), local[N], spark://host:7077 ...",
+        "--master", "URL", "Where Spark runs the cells of a model: local[*] (default), local[N], spark://host:7077 ..."
     ),
     "settings": click.option(
         "--settings",

@@ -29,14 +29,7 @@ from harness.output.terminal import say
     metavar="PORT",
     help="Port of the dedicated administrator connection, on 127.0.0.1; 0 takes a free one (default: none).",
 )
-@click.option(
-    "--data",
-    type=PATH,
-    default=Path("data"),
-    show_default=True,
-    metavar="DIR",
-    help="Folder for its data.",
-)
+@click.option("--data", type=PATH, default=Path("data"), show_default=True, metavar="DIR", help="Folder for its data.")
 @click.option(
     "--version",
     "server_version",

@@ -122,11 +122,7 @@ def _simulate_faults(seeds: int | None, *, seed: str | None, hardware: str | Non
     help="Instead move all parameters by up to 20 %, at random and at once, and show how much every claim changes.",
 )
 @click.option(
-    "--parameter",
-    "names",
-    metavar="NAME",
-    multiple=True,
-    help="With --sensitivity: move only this one; repeatable.",
+    "--parameter", "names", metavar="NAME", multiple=True, help="With --sensitivity: move only this one; repeatable."
 )
 @click.option(
     "--csv", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Write the table there as well."
@@ -195,12 +191,7 @@ def _require_writable(path: Path) -> None:
 
 
 def _fit(  # noqa: PLR0917
-    measure: Measure,
-    model: Parameters,
-    numbers: ReferenceNumbers,
-    text: str,
-    write: Path | None,
-    reporter: Reporter,
+    measure: Measure, model: Parameters, numbers: ReferenceNumbers, text: str, write: Path | None, reporter: Reporter
 ) -> list[list[str]]:
     from harness.simulation import calibration, parameters
 

@@ -101,11 +101,7 @@ def matrix(  # noqa: PLR0917
         if given := [name for name, value in (("only-sweep", only_sweep), ("web", web), ("metrics", metrics)) if value]:
             raise Failure(f"--{given[0]}: not with a pair of runs, leave it out", USAGE)
         return _pair(pair, resume, settings_file, options, json_file, ask=not yes)
-    with (
-        on_console(ask=not yes) as shown,
-        _on_page(shown, web) as on_page,
-        _with_metrics(on_page, metrics) as reporter,
-    ):
+    with on_console(ask=not yes) as shown, _on_page(shown, web) as on_page, _with_metrics(on_page, metrics) as reporter:
         measured = harness.run_matrix(
             resume=resume, settings_file=settings_file, reduce=not only_sweep, progress=reporter, **options
         )
@@ -130,11 +126,7 @@ def _pair(
     """Run both sides of a pair and compare them."""
     with on_console(ask=ask) as reporter:
         runs = harness.run_pair(
-            *re.split(r"\s*,\s*", names or ""),
-            resume=resume,
-            settings_file=settings_file,
-            progress=reporter,
-            **options,
+            *re.split(r"\s*,\s*", names or ""), resume=resume, settings_file=settings_file, progress=reporter, **options
         )
         folder = runs[0].folder.parents[1] / "compared"
         comparison = runs[0].compare(runs[1], folder, console=console(), progress=reporter)

@@ -70,11 +70,7 @@ def check(name: str) -> None:
     if bodies := checked.bodies:
         say(f"bodies: {checked.body}{f', {bodies.mean_bytes:,} on average' if bodies.mean_bytes else ''}")
     say(f"clients call {checked.client}")
-    of_sides = {
-        "both": checked.both_scripts,
-        "initiators": checked.initiator_scripts,
-        "target": checked.target_scripts,
-    }
+    of_sides = {"both": checked.both_scripts, "initiators": checked.initiator_scripts, "target": checked.target_scripts}
     for side, paths in of_sides.items():
         for path in paths:
             say(f"{side}: {Path(path).name} creates {', '.join(scripts.created(path)) or 'nothing'}")

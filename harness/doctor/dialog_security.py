@@ -110,9 +110,7 @@ def check_binding(initiator: Facts, target: Facts) -> Iterator[Finding]:
     if row is not None and row["is_anonymous_on"]:
         text = f"the binding {row['binding_name']} is anonymous: the target cannot tell who sends"
         yield initiator.warning(
-            "binding",
-            text,
-            f"ALTER REMOTE SERVICE BINDING {quoted(row['binding_name'])} WITH ANONYMOUS = OFF;",
+            "binding", text, f"ALTER REMOTE SERVICE BINDING {quoted(row['binding_name'])} WITH ANONYMOUS = OFF;"
         )
 
 

@@ -8,12 +8,7 @@ from pathlib import Path
 
 from harness.claims.gain import noise_of
 from harness.claims.judgement import PAIR, of_the_trick
-from harness.definitions.inference import (
-    BLOCKS_MIN,
-    blocks_for,
-    smallest_visible_difference,
-    smallest_visible_slowdown,
-)
+from harness.definitions.inference import BLOCKS_MIN, blocks_for, smallest_visible_difference, smallest_visible_slowdown
 from harness.definitions.units import counted
 from harness.figures.ratios import FAMILIES
 from harness.figures.reduced_run import read

@@ -7,16 +7,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.definitions.matrix import (
-    INITIATORS_MAX,
-    Cell,
-    Visit,
-    all_cells,
-    axis_value,
-    bounds,
-    select,
-    sweep_order,
-)
+from harness.definitions.matrix import INITIATORS_MAX, Cell, Visit, all_cells, axis_value, bounds, select, sweep_order
 from harness.experiments import precision
 from harness.failures import UsageFailure, nearest
 from harness.files.settings import RunSettings, SettingsError

@@ -70,8 +70,7 @@ def with_course(points: pd.DataFrame, began_ns: int) -> pd.DataFrame:
     """Add `minutes` since a moment, and `log` of the rate beside the cell's mean."""
     logs = np.log(points.processed_per_s.astype(float))
     return points.assign(
-        log=logs - logs.groupby(points.cell_id).transform("mean"),
-        minutes=(points.started_at_ns - began_ns) / MINUTE_NS,
+        log=logs - logs.groupby(points.cell_id).transform("mean"), minutes=(points.started_at_ns - began_ns) / MINUTE_NS
     )
 
 

@@ -390,12 +390,7 @@ class RecordedThread(Protocol):
 
 
 def calls_file(
-    threads: Sequence[RecordedThread],
-    *,
-    visit: Visit,
-    attempt: int,
-    initiator: int,
-    clock_offset_ns: int,
+    threads: Sequence[RecordedThread], *, visit: Visit, attempt: int, initiator: int, clock_offset_ns: int
 ) -> memoryview:
     """A worker's file for one attempt at a cell, once its threads have finished or are abandoned.
 

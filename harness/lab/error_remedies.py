@@ -74,10 +74,7 @@ _REMEDIES_BY_WORDS = (
     ("Query timeout expired", "something blocks the statement: see sys.dm_exec_requests"),
     ("subject name does not match host name", f"write the host as its certificate does, or {_TRUST_IT}"),
     ("certificate verify failed", f"give the server a certificate that this machine can verify, or {_TRUST_IT}"),
-    (
-        "Login timeout expired",
-        "no SQL Server answers there: check that it listens there and that it is healthy",
-    ),
+    ("Login timeout expired", "no SQL Server answers there: check that it listens there and that it is healthy"),
     ("during handshakes before login", _HANGS_UP),
     ("Unable to connect to data source", _HANGS_UP),
     (

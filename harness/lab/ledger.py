@@ -206,11 +206,7 @@ def is_name_taken(error: BaseException) -> bool:
 
 
 def remove(
-    instance: Instance,
-    connection: Connection,
-    holdings: Holdings,
-    prefix: str,
-    tell: Callable[[str], None],
+    instance: Instance, connection: Connection, holdings: Holdings, prefix: str, tell: Callable[[str], None]
 ) -> None:
     """Remove what the ledger lists, then the database or its contents. A database of others is left alone.
 

@@ -212,11 +212,7 @@ def _query(
 
 
 def _each_result(
-    connection: Connection,
-    statement: str,
-    origin: str,
-    parameters: Sequence[object],
-    keep: Callable[[Cursor], None],
+    connection: Connection, statement: str, origin: str, parameters: Sequence[object], keep: Callable[[Cursor], None]
 ) -> None:
     """Run a statement, and let `keep` read each result set."""
     with connection.cursor() as cursor:

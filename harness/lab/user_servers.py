@@ -167,13 +167,7 @@ def close(lab: Lab) -> None:
             pool_dialogs.end(target, initiators)
 
 
-def clean(
-    lab_file: LabFile,
-    *,
-    driver: Driver,
-    tell: Tell,
-    confirm: Callable[[str], bool],
-) -> None:
+def clean(lab_file: LabFile, *, driver: Driver, tell: Tell, confirm: Callable[[str], bool]) -> None:
     """Show what the ledgers list and remove it, and nothing else.
 
     Instances that cannot be reached are left for the next time: LabError names the first, after all others are done.

@@ -349,10 +349,7 @@ class LocustClients:
             name,
             [sys.executable, *words],
             log=self._log_directory / f"{name}.log",
-            environment={
-                "LOCUST_SKIP_MONKEY_PATCH": skip_monkey_patch,
-                TOKEN: self._own_token or secret(TOKEN) or "",
-            },
+            environment={"LOCUST_SKIP_MONKEY_PATCH": skip_monkey_patch, TOKEN: self._own_token or secret(TOKEN) or ""},
             pipe_stdout=True,
         )
 

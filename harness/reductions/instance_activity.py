@@ -9,10 +9,7 @@ from harness.definitions.measures import NS_PER_S
 from harness.reductions.cells import ATTEMPT, ATTEMPT_KEY, KEY, elapsed_s, in_window, with_moments
 
 MIB = 1024 * 1024
-FILE_COUNTS = (
-    *("reads", "bytes_read", "read_stall_ms", "writes", "bytes_written", "write_stall_ms"),
-    "growth_bytes",
-)
+FILE_COUNTS = (*("reads", "bytes_read", "read_stall_ms", "writes", "bytes_written", "write_stall_ms"), "growth_bytes")
 UNRESOLVED = "not resolved"  # pages whose object is unknown
 WAITS_KEPT = 10  # per cell and role
 # Kept at any place, because the paper speaks of them, and a missing row would read as no waiting.

@@ -99,10 +99,7 @@ class Course:
 
     def add(self, at_ns: NDArray[np.int64], **counts: Any) -> None:
         """Add what happened at each moment; a count is a number for each, or one for all."""
-        place = {
-            "second": (at_ns - self._attempt["started_at_ns"]) // NS_PER_S,
-            "bin": bin_of(at_ns, self._attempt),
-        }
+        place = {"second": (at_ns - self._attempt["started_at_ns"]) // NS_PER_S, "bin": bin_of(at_ns, self._attempt)}
         columns = {name: np.broadcast_to(counts.get(name, 0), len(at_ns)).astype(np.int64) for name in COUNTS}
         self._parts.append(_added_up(pa.table(place | columns)))
 

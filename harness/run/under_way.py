@@ -23,10 +23,7 @@ from harness.run.engine import Executor, Sweep, Swept
 
 _UNITS = {"rates": "step", "techniques": "run"}  # by verb; else cells
 CELLS_SHOWN = 10  # of a run whose folder is gone
-_FULL = {
-    errno.ENOSPC: "the disk is full: free some space",
-    errno.EDQUOT: "the disk quota is used up: free some space",
-}
+_FULL = {errno.ENOSPC: "the disk is full: free some space", errno.EDQUOT: "the disk quota is used up: free some space"}
 
 
 @dataclass

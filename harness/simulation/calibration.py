@@ -187,11 +187,7 @@ def _gain(name: str, known: float | None, initiators: int, threads: int) -> Refe
 _BUSIEST = cell_of(3, 50, TRICK_DIALOG_RATIO)
 _FITTED = (
     # The mean of "over 18,000" in the text and "almost 19,000" in the conclusion.
-    rate(
-        "peak of three initiators",
-        (PEAK_THROUGHPUT[3].value + PEAK_THROUGHPUT_AS_CONCLUDED.value) / 2,
-        _BUSIEST,
-    ),
+    rate("peak of three initiators", (PEAK_THROUGHPUT[3].value + PEAK_THROUGHPUT_AS_CONCLUDED.value) / 2, _BUSIEST),
     _gain("gain at 3×50 threads", GAIN_MAX_PERCENT.value, 3, 50),
     ReferenceNumber(
         "initiators' processors", INITIATOR_PROCESSOR_PERCENT.value, "%", (_BUSIEST,), lambda one: one.initiator_percent

@@ -269,11 +269,7 @@ class SimulatedClients:
         plan = self._plan
         assert isinstance(instance, SimulatedInstance)
         body = new_body(
-            plan.cell.payload_bytes,
-            run=plan.run,
-            initiator=initiator,
-            thread=thread,
-            filler=lambda size: filler[:size],
+            plan.cell.payload_bytes, run=plan.run, initiator=initiator, thread=thread, filler=lambda size: filler[:size]
         )
         session = instance.connect_client().session
         return ClientThread(self._run, initiator, thread, session, plan.handles[initiator - 1][thread - 1], body)

@@ -94,11 +94,7 @@ def run(
     """
     observers = SimulatedObservers(lab)
     equipment = Equipment(
-        lab,
-        SimulatedClients(lab),
-        observers,
-        lab.target.connect(),
-        [instance.connect() for instance in lab.initiators],
+        lab, SimulatedClients(lab), observers, lab.target.connect(), [instance.connect() for instance in lab.initiators]
     )
     taking_part = [instance.name for instance in lab.initiators[: visit.cell.initiators]]
     try:
@@ -167,12 +163,7 @@ def one_on_each(clients: Sequence[Connection]) -> int:
     return sent
 
 
-def launch_readers(
-    lab: SimulatedLab,
-    most: int,
-    *,
-    send: Callable[[Sequence[Connection]], int] = one_on_each,
-) -> None:
+def launch_readers(lab: SimulatedLab, most: int, *, send: Callable[[Sequence[Connection]], int] = one_on_each) -> None:
     """Have the queue monitor launch `most` queue readers at the target, its MAX_QUEUE_READERS.
 
     `send` sends messages of more conversations than there are readers, and the target's log is slowed down meanwhile. A

@@ -110,10 +110,7 @@ def _watch(instance: Instance, pid: int, watch_s: float, contents: str, goal: fl
         console = SafeConsole(file=nowhere, force_terminal=True, width=120, height=40)
         before_s, begun = processor_time_s(pid), time.monotonic()
         watching.watch(
-            [reader],
-            console,
-            every_s=1.0,
-            is_over=lambda: next(looks) >= 0 and time.monotonic() - begun >= watch_s,
+            [reader], console, every_s=1.0, is_over=lambda: next(looks) >= 0 and time.monotonic() - begun >= watch_s
         )
         lasted_s = time.monotonic() - begun
     used = (processor_time_s(pid) - before_s) / lasted_s

@@ -35,8 +35,7 @@ SMALLEST = Size(1.0, ("i1-t1-r1-p100-v2008",), 0.1, 0.2)  # on a busy machine no
 def completed(cells: Sequence[str], measure_s: float, settle_s: float, results: Path) -> list[Entry]:
     """Journal lines of the cells that completed."""
     outcome = sweep(
-        {"lab": "embedded", "cells": cells, "measure": measure_s, "settle": settle_s, "results": results},
-        Reporter(),
+        {"lab": "embedded", "cells": cells, "measure": measure_s, "settle": settle_s, "results": results}, Reporter()
     )
     assert outcome is not None  # None: not confirmed
     return [entry for entry in journal.read(outcome.results / journal.NAME) if entry.outcome == "completed"]

@@ -234,11 +234,7 @@ def test_the_explanation_says_what_is_missing(monkeypatch):
 
 @pytest.mark.parametrize(
     "low, high, words",
-    [
-        (18000, math.inf, "holds from 18,000 %"),
-        (-math.inf, 10, "holds up to 10 %"),
-        (1, 1, "holds at 1 %"),
-    ],
+    [(18000, math.inf, "holds from 18,000 %"), (-math.inf, 10, "holds up to 10 %"), (1, 1, "holds at 1 %")],
 )
 def test_bounds_are_written_in_words(low, high, words):
     assert claims.bounds(Claim("key", "Something", "Section", "words", "%", None, low, high)) == words

@@ -134,8 +134,7 @@ def test_a_result_that_is_not_read_leaves_the_connection_usable(client):
 
 def test_seven_digits_of_a_second_come_back_as_far_as_the_client_keeps_them(client):
     found = client.run(
-        client.connect(),
-        "SELECT CAST('23:59:59.1234567' AS time), CAST('2026-11-22 23:59:59.1234567' AS datetime2)",
+        client.connect(), "SELECT CAST('23:59:59.1234567' AS time), CAST('2026-11-22 23:59:59.1234567' AS datetime2)"
     )
     time = datetime.time(23, 59, 59, 123456)
     assert found == [(time, datetime.datetime.combine(datetime.date(2026, 11, 22), time))]

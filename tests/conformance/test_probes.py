@@ -255,10 +255,7 @@ def test_handles_of_dialogs_begun_one_after_another_are_sequential(services):
     note("ten handles sort as they were begun", sorted(ordered) == ordered)
     changing = [place for place in range(16) if len({handle[place] for handle in ordered}) > 1]
     note("bytes of a handle that change, most significant first", changing)
-    note(
-        "steps between them",
-        [int.from_bytes(b) - int.from_bytes(a) for a, b in itertools.pairwise(ordered)],
-    )
+    note("steps between them", [int.from_bytes(b) - int.from_bytes(a) for a, b in itertools.pairwise(ordered)])
     assert sorted(ordered) == ordered
 
 

@@ -141,20 +141,10 @@ BREAKAGES = [
         "[msdb] SET ENABLE_BROKER",
     ),
     Breakage(
-        "no route",
-        "initiator-1",
-        "DROP ROUTE Test_Target;",
-        "{route}",
-        error("initiator-1", "route"),
-        "link/route.sql",
+        "no route", "initiator-1", "DROP ROUTE Test_Target;", "{route}", error("initiator-1", "route"), "link/route.sql"
     ),
     Breakage(
-        "no route back",
-        "target",
-        "DROP ROUTE Test_Initiator2;",
-        "{route}",
-        error("target", "route"),
-        "initiator-2",
+        "no route back", "target", "DROP ROUTE Test_Initiator2;", "{route}", error("target", "route"), "initiator-2"
     ),
     Breakage(
         "route to another address",

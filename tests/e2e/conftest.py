@@ -30,11 +30,7 @@ def warm_jvm(gateway: Any) -> dict[str, str]:
     if left.isDefined():  # by a command that was killed: a JVM has one context at a time
         left.get().stop()
     parameters = gateway.gateway_parameters
-    return {
-        **os.environ,
-        "PYSPARK_GATEWAY_PORT": str(parameters.port),
-        "PYSPARK_GATEWAY_SECRET": parameters.auth_token,
-    }
+    return {**os.environ, "PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": parameters.auth_token}
 
 
 @pytest.fixture(scope="session")

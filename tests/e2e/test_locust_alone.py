@@ -58,10 +58,7 @@ def rates(looks: list[dict[str, Any]]) -> list[list[str]]:
 def test_the_web_page_starts_and_stops_a_test_and_everything_ends(tmp_path: Path) -> None:
     words = ["--web-port", "0", "--lab", "embedded", "--dialog-ratio", "1", "--rate", "50/s"]
     log = tmp_path / "locust.log"
-    with (
-        log.open("wb") as stderr,
-        Child([*LOCUST, *words], env=environment(), cwd=tmp_path, stderr=stderr) as process,
-    ):
+    with log.open("wb") as stderr, Child([*LOCUST, *words], env=environment(), cwd=tmp_path, stderr=stderr) as process:
 
         def get(path: str, form: dict[str, int] | None = None) -> str:
             data = None if form is None else urllib.parse.urlencode(form).encode()
@@ -105,13 +102,7 @@ def test_the_web_page_starts_and_stops_a_test_and_everything_ends(tmp_path: Path
 )
 def test_a_wrong_option_is_one_line(tmp_path: Path, words: list[str], line: str) -> None:
     done = subprocess.run(
-        [*LOCUST, *words],
-        env=environment(),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+        [*LOCUST, *words], env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith(line)

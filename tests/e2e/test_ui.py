@@ -222,12 +222,7 @@ def draw_and_compare(page: Any, tmp_path: Path) -> None:
     page.get_by_role("button", name="Stop").wait_for(timeout=START_TIMEOUT_MS)
 
     open_tab(page, "Queues")
-    assert points(page) == {
-        "target's queue": 5,
-        "initiators' transmission queues": 5,
-        "sent": 5,
-        "processed": 5,
-    }
+    assert points(page) == {"target's queue": 5, "initiators' transmission queues": 5, "sent": 5, "processed": 5}
     assert table(page)["Messages sent and processed: sent (messages/s)"] == "1,005"
     with page.expect_download() as downloaded:
         page.locator("#looks figure[data-chart=rate] .tools a", has_text="CSV").click()

@@ -255,13 +255,7 @@ MISTAKES = [
         "workload.toml, line 4: no script of the initiator creates dbo.SendOrder",
         2,
     ),
-    (
-        "handle_orders.sql",
-        "SET @messages = @@ROWCOUNT;",
-        "SET @message = @@ROWCOUNT;",
-        "handle_orders.sql, line ",
-        2,
-    ),
+    ("handle_orders.sql", "SET @messages = @@ROWCOUNT;", "SET @message = @@ROWCOUNT;", "handle_orders.sql, line ", 2),
     (
         "submit_order.sql",
         "    SEND ON",
@@ -294,9 +288,7 @@ def test_a_mistake_is_one_line(tmp_path: Path, file: str, old: str, new: str, wo
 
 
 # Of the paper's procedure that begins a dialog for each message: what it lacks, and what is said of the conversations.
-LEAKS = [
-    ("    END CONVERSATION @handle;\n", "CONVERSING: nobody ends them: END CONVERSATION belongs to both sides"),
-]
+LEAKS = [("    END CONVERSATION @handle;\n", "CONVERSING: nobody ends them: END CONVERSATION belongs to both sides")]
 
 
 @pytest.mark.parametrize(("missing", "words"), LEAKS)

@@ -58,8 +58,7 @@ def test_percentiles_are_those_that_enough_calls_carry(tmp_path: Path, scenario:
 
 
 @pytest.mark.parametrize(
-    "key, mode, in_use",
-    [("single_conversation", "one", 3), ("one_message_per_conversation", "one_per_message", None)],
+    "key, mode, in_use", [("single_conversation", "one", 3), ("one_message_per_conversation", "one_per_message", None)]
 )
 def test_conversations_in_use_are_those_that_were_begun_beforehand(
     tmp_path: Path, scenario: Scenario, key: str, mode: str, in_use: int | None

@@ -403,10 +403,7 @@ def test_a_key_that_an_older_manifest_lacks_has_its_default(tmp_path):
         ),
     )
     changed = run(
-        "c",
-        client={"procedure": "dbo.Submit"},
-        target={"activation_procedure": "dbo.Take"},
-        dialogs={"priority": 7},
+        "c", client={"procedure": "dbo.Submit"}, target={"activation_procedure": "dbo.Take"}, dialogs={"priority": 7}
     )
     assert remarkable(older, newer) == []
     assert remarkable(older, changed) == ["The runs of the workload orders differ (dialogs.priority: 5 / 7)"]

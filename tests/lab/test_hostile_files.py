@@ -72,10 +72,7 @@ def of_package(path: Path) -> Values:
 
 # What else is read, by the function that reads it; of these no value goes into T-SQL but by one of the types above.
 READ: list[tuple[Callable[[Path], object], Values]] = [
-    (
-        config.read,
-        {"logs": "l", "server": SERVER, "queue": [{"name": "dbo.Q", "database": "d", "command": ["true"]}]},
-    ),
+    (config.read, {"logs": "l", "server": SERVER, "queue": [{"name": "dbo.Q", "database": "d", "command": ["true"]}]}),
     (
         lambda path: run_settings.create({}, file=path, environment={}),
         {
@@ -160,7 +157,8 @@ def assert_harmless(
     send = VirtualConnection.run
 
     def record_and_send(self: VirtualConnection, text: str, *more: Any) -> Any:
-        batches.append(text)
+        if not text.startswith("BEGIN TRANSACTION;\nBEGIN TRY"):  # a refused batch again, to find the line of its error
+            batches.append(text)
         return send(self, text, *more)
 
     monkeypatch.setattr(VirtualConnection, "run", record_and_send)

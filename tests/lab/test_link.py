@@ -146,10 +146,7 @@ def test_the_names_of_a_workload_are_those_of_its_objects_on_both_sides() -> Non
 
 def test_a_queue_that_does_not_drain_is_explained_whatever_its_name() -> None:
     workload = workload_file.paper().model_copy(update={"names": Names(target_queue="dbo.[//Warehouse/Queue]")})
-    with (
-        open_lab(Topology(EMBEDDED, workload=workload), version="2008") as lab,
-        connections([lab.target]) as (target,),
-    ):
+    with open_lab(Topology(EMBEDDED, workload=workload), version="2008") as lab, connections([lab.target]) as (target,):
         target.execute("ALTER QUEUE dbo.[//Warehouse/Queue] WITH STATUS = OFF;")
         with pytest.raises(LabError, match="its queue is disabled"):
             dialog_pool.build(lab, initiators=1, dialogs=1)

@@ -50,11 +50,7 @@ FAILURES = [
         4,
         'Must declare the scalar variable "@b". (error 137)',
     ),
-    (
-        "SELECT 1;\nGO\n\n-- a comment\nSELECT 2;\nSELEC 3;\nGO\n",
-        6,
-        "Incorrect syntax near 'SELEC'. (error 102)",
-    ),
+    ("SELECT 1;\nGO\n\n-- a comment\nSELECT 2;\nSELEC 3;\nGO\n", 6, "Incorrect syntax near 'SELEC'. (error 102)"),
     (
         "SELECT 1;\nGO\nSELECT N'$(Value)';\n\nINSERT INTO dbo.nothing VALUES ('$(Value)');\n",
         5,
@@ -72,11 +68,7 @@ FAILURES = [
         0,
         "batch at line 5: Divide by zero",
     ),
-    (
-        "SELECT 1;\nGO\nSELECT 2;\nCREATE DATABASE [master];\n",
-        0,
-        "batch at line 3: Database 'master' already exists",
-    ),
+    ("SELECT 1;\nGO\nSELECT 2;\nCREATE DATABASE [master];\n", 0, "batch at line 3: Database 'master' already exists"),
 ]
 
 

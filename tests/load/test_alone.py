@@ -125,9 +125,7 @@ def test_more_users_than_the_test_began_with_are_failures_that_say_what_to_do(te
     test.wait_for(lambda: len(seats(test)) == 2)
     test.start(3)
     test.wait_for(lambda: bool(test.errors))
-    assert test.errors == [
-        ("there are dialogs for as many users as the test began with: stop it, and start anew", 1),
-    ]
+    assert test.errors == [("there are dialogs for as many users as the test began with: stop it, and start anew", 1)]
 
 
 def test_a_login_that_fails_and_a_wrong_field_are_failures_of_each_user(test: Test, stage: EchoStage) -> None:

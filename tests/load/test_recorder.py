@@ -35,10 +35,7 @@ def environment_after(*listeners):
 
 def test_a_batch_counts_like_requests_one_by_one():
     ours, theirs = environment_after().stats, environment_after(lambda **_: None).stats
-    for mine, other in (
-        (ours.total, theirs.total),
-        (ours.get(PROCEDURE, METHOD), theirs.get(PROCEDURE, METHOD)),
-    ):
+    for mine, other in ((ours.total, theirs.total), (ours.get(PROCEDURE, METHOD), theirs.get(PROCEDURE, METHOD))):
         for field in ("num_requests", "num_failures", "total_response_time", "total_content_length", "fail_ratio"):
             assert getattr(mine, field) == getattr(other, field), field
         for field in ("min_response_time", "max_response_time", "median_response_time", "response_times"):

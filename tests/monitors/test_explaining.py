@@ -236,10 +236,7 @@ BREAKAGES = [
     ),
     Breakage(
         "to Elsewhere",
-        (
-            "CREATE ROUTE elsewhere WITH SERVICE_NAME = 'Elsewhere', ADDRESS = 'TCP://127.0.0.1:1';",
-            send("Elsewhere"),
-        ),
+        ("CREATE ROUTE elsewhere WITH SERVICE_NAME = 'Elsewhere', ADDRESS = 'TCP://127.0.0.1:1';", send("Elsewhere")),
         "no Service Broker endpoint that is started",
         "a route names the service; transmission_status: .*transport",
         "CREATE ENDPOINT",
@@ -399,11 +396,7 @@ def test_a_service_of_that_name_where_no_route_leads_is_no_reason_to_end_convers
     ],
 )
 def test_conversations_that_nobody_ends_on_this_side_are_told_with_the_batch_that_ends_them(
-    service: str,
-    state_name: str,
-    ending: str,
-    connection: pyodbc.Connection,
-    find: Callable[..., Explanation | None],
+    service: str, state_name: str, ending: str, connection: pyodbc.Connection, find: Callable[..., Explanation | None]
 ) -> None:
     connection.execute(queue(service))
     for _ in range(3):

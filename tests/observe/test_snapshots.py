@@ -151,12 +151,7 @@ def test_records_are_differences_and_what_did_not_change_is_left_out() -> None:
             "wait_time_ms": [50, 3],
             "signal_wait_time_ms": [1, 0],
         },
-        "processors": {
-            "instance": ["target"],
-            "window_ns": [10**9],
-            "processor_time_ms": [200],
-            "processors": [2],
-        },
+        "processors": {"instance": ["target"], "window_ns": [10**9], "processor_time_ms": [200], "processors": [2]},
         "latches": {
             "instance": ["target"],
             "latch_class": ["LOG_MANAGER"],

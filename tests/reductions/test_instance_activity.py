@@ -301,10 +301,7 @@ def test_a_wait_has_its_rates_its_mean_and_how_many_tasks_of_an_instance_wait_at
 
 def test_a_wait_without_time_or_without_tasks_is_kept(raw, attempts):
     rows = [wait("target", "SHORT", 0), wait("target", "BEGUN_EARLIER", 5, waiting_tasks=0)]
-    assert {row.wait_type for row in waits(raw("waits", rows), attempts).collect()} == {
-        "SHORT",
-        "BEGUN_EARLIER",
-    }
+    assert {row.wait_type for row in waits(raw("waits", rows), attempts).collect()} == {"SHORT", "BEGUN_EARLIER"}
 
 
 def test_only_the_longest_are_kept(raw, attempts):

@@ -46,11 +46,7 @@ def test_a_cell_without_a_finding_is_valid_and_needs_no_reason() -> None:
 @pytest.mark.parametrize(
     "changes, state, reason",
     [
-        (
-            {"machine": machine(steal_percent=7.4)},
-            State.DISTURBED,
-            "the hypervisor took 7 % of the processors' time",
-        ),
+        ({"machine": machine(steal_percent=7.4)}, State.DISTURBED, "the hypervisor took 7 % of the processors' time"),
         ({"machine": machine(steal_percent=12.0), "stolen_before_percent": 8.0}, State.VALID, ""),
         (
             {"machine": machine(steal_percent=14.0), "stolen_before_percent": 8.0},
@@ -82,16 +78,8 @@ def test_a_cell_without_a_finding_is_valid_and_needs_no_reason() -> None:
             "worker 2 used 97 % of a processor: it is the bottleneck",
         ),
         ({"processed": EVEN - 16}, State.SATURATED, "the target processed 84% of what was sent"),
-        (
-            {"sent": RISING, "processed": EVEN - 50},
-            State.SATURATED,
-            "the target processed 48% of what was sent",
-        ),
-        (
-            {"sent": EVEN * 3, "processed": RISING},
-            State.UNSETTLED,
-            "the rate processed went from 27 to 43 messages/s",
-        ),
+        ({"sent": RISING, "processed": EVEN - 50}, State.SATURATED, "the target processed 48% of what was sent"),
+        ({"sent": EVEN * 3, "processed": RISING}, State.UNSETTLED, "the rate processed went from 27 to 43 messages/s"),
         (
             {"processed": EVEN + 12},
             State.BEHIND,

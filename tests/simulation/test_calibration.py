@@ -248,11 +248,7 @@ def unbuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_fit_that_cannot_succeed_is_refused_before_worlds_are_built(
-    arguments: str,
-    change: tuple[str, str] | None,
-    line: str,
-    unbuilt: Path,
-    capsys: pytest.CaptureFixture[str],
+    arguments: str, change: tuple[str, str] | None, line: str, unbuilt: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("mine.toml").write_text(re.sub(*change, PAPER) if change else PAPER, encoding="utf-8")
     with pytest.raises(SystemExit) as end:

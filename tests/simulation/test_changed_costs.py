@@ -13,14 +13,7 @@ from harness.simulation.world import World
 
 PAPER = parameters.read("paper")
 FRAME = MessageFrame(
-    "conversation",
-    True,
-    0,
-    "M",
-    bytes(1000),
-    False,
-    5,
-    DialogHeader("S", None, "S", "guid", "C", None, False, None),
+    "conversation", True, 0, "M", bytes(1000), False, 5, DialogHeader("S", None, "S", "guid", "C", None, False, None)
 )
 
 

@@ -287,17 +287,7 @@ class Engine:
                 container = next(one for one in self.containers.values() if one.name == name)
                 await container.ended.wait()
                 return f"{container.exit_code}\n"
-            case [
-                "compose",
-                "--project-directory",
-                folder,
-                "--file",
-                file,
-                "--profile",
-                profile,
-                verb,
-                *arguments,
-            ]:
+            case ["compose", "--project-directory", folder, "--file", file, "--profile", profile, verb, *arguments]:
                 return await self.compose(project(Path(folder), Path(file), environment), profile, verb, arguments)
         raise Refused(f"the stand-in for Docker does not support {' '.join(words)}")
 

@@ -15,13 +15,7 @@ from harness.embedded.broker import system_objects
 from harness.embedded.broker.catalog import Service
 from harness.embedded.broker.database import ConversationEndpoint, Database, random_guid
 from harness.embedded.broker.definitions import DialogTerms, MessageType, Validation
-from harness.embedded.broker.endpoint_states import (
-    CLOSED,
-    CONVERSING,
-    STARTED_INBOUND,
-    EndpointEvent,
-    successor,
-)
+from harness.embedded.broker.endpoint_states import CLOSED, CONVERSING, STARTED_INBOUND, EndpointEvent, successor
 from harness.embedded.broker.environment import Environment
 from harness.embedded.broker.frames import DialogHeader
 from harness.embedded.broker.queues import ConversationGroup, Incoming, Queue, QueueRow
@@ -288,11 +282,7 @@ class Delivery:
         tx.on_commit(partial(database.forget, endpoint))
 
     def discard_rows(
-        self,
-        tx: Transaction,
-        endpoint: ConversationEndpoint,
-        *,
-        then: Callable[[list[QueueRow]], None] | None = None,
+        self, tx: Transaction, endpoint: ConversationEndpoint, *, then: Callable[[list[QueueRow]], None] | None = None
     ) -> None:
         """Remove the conversation's messages from its queue and pass them to `then`."""
         queue, incoming = endpoint.service.queue, endpoint.incoming
@@ -330,12 +320,7 @@ class Delivery:
         incoming.retained = retained
 
     def create_target(
-        self,
-        tx: Transaction,
-        database: Database,
-        service: Service,
-        conversation_id: str,
-        header: DialogHeader,
+        self, tx: Transaction, database: Database, service: Service, conversation_id: str, header: DialogHeader
     ) -> ConversationEndpoint:
         """Make the target endpoint of a new conversation; raise Refusal."""
         catalog = database.catalog

@@ -108,11 +108,7 @@ class Dialogs:
         return terms.conversation_handle
 
     def _group(
-        self,
-        database: Database,
-        service: Service,
-        related_conversation: str | None,
-        related_group: str | None,
+        self, database: Database, service: Service, related_conversation: str | None, related_group: str | None
     ) -> ConversationGroup:
         if related_conversation is not None:
             related = database.endpoints.get(related_conversation)

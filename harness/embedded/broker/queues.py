@@ -303,10 +303,7 @@ class Queue:
         rows, self.blocked = self.blocked, []
         writes: list[Write] = []
         for row in rows:
-            writes += [
-                (self.blocked_table, row.queuing_order, None),
-                (self.table, row.queuing_order, row.stored()),
-            ]
+            writes += [(self.blocked_table, row.queuing_order, None), (self.table, row.queuing_order, row.stored())]
             self.publish(row)
         self._store.commit_lazily(writes)
 

@@ -75,13 +75,7 @@ class Receiving:
         return rows
 
     def get_conversation_group(
-        self,
-        tx: Transaction,
-        database: Database,
-        queue: Queue,
-        *,
-        wait: bool = False,
-        timeout_ms: int | None = None,
+        self, tx: Transaction, database: Database, queue: Queue, *, wait: bool = False, timeout_ms: int | None = None
     ) -> Waiting[str | None]:
         """GET CONVERSATION GROUP: locks the next group that has messages; None without one.
 

@@ -58,13 +58,7 @@ def command(seed: int, hardware: str) -> str:
     return f"harness simulate --faults --seed {seed} --hardware {shlex.quote(hardware)}"
 
 
-def simulate_faults(
-    seeds: int | None,
-    seed: str | None,
-    reporter: Reporter,
-    *,
-    hardware: str | None,
-) -> Summary:
+def simulate_faults(seeds: int | None, seed: str | None, reporter: Reporter, *, hardware: str | None) -> Summary:
     """Run seeds and report: the one `seed`, or as many as `seeds` from there on."""
     settings = settings_module.create_simulation({"seed": seed, "hardware": hardware})
     count = seeds or (SEEDS_DEFAULT if seed is None else 1)

@@ -56,9 +56,7 @@ def test_bodies_cross_the_network_in_both_directions_and_nobody_else_reads_them(
 def test_an_anonymous_binding_reaches_only_services_to_which_public_may_send(world, pair):
     initiator, target = pair
     catalog, name = initiator.db.catalog, "binding"
-    initiator.ddl(
-        lambda tx: ddl_network.alter_remote_service_binding(tx, catalog, name, user=None, anonymous=True),
-    )
+    initiator.ddl(lambda tx: ddl_network.alter_remote_service_binding(tx, catalog, name, user=None, anonymous=True))
     initiator.send(world.dialog(initiator, target, encryption=True), SECRET)
     world.run_for(0.1)
     [row] = target.receive()

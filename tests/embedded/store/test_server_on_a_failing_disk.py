@@ -9,10 +9,7 @@ import pytest
 
 from tests.embedded.server.test_serve import PASSWORD, connected, ready, serve
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler"),
-]
+pytestmark = [pytest.mark.process, pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")]
 
 LIBRARY = r"""
 #define _GNU_SOURCE

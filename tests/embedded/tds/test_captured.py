@@ -51,10 +51,7 @@ EXPECTED: dict[str, list[object]] = {
     "microsoft_call": [[("sp_prepexecrpc", [None, "dbo.Quiet", HANDLE, BODY])]],
     "microsoft_commit": [COMMIT],
     "microsoft_exec": [[("sp_prepexec", [2, "@P1 uniqueidentifier,@P2 varbinary(100)", SEND, HANDLE, BODY])]],
-    "microsoft_exec_max": [
-        [("sp_prepare", [4, "@P1 ntext,@P2 image", SEND, 1])],
-        [("sp_execute", [5, *LONG])],
-    ],
+    "microsoft_exec_max": [[("sp_prepare", [4, "@P1 ntext,@P2 image", SEND, 1])], [("sp_execute", [5, *LONG])]],
     "microsoft_exec_two_packets": [
         [("sp_prepexec", [3, "@P1 uniqueidentifier,@P2 varbinary(5000)", SEND, HANDLE, BODY_5000])]
     ],

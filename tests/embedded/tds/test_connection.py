@@ -93,10 +93,7 @@ def test_the_bit_of_extensions_means_nothing_before_tds_7_4(version):
     assert Login7.decode(bytes(payload)).features == frozenset()
 
 
-@pytest.mark.parametrize(
-    "typed, what",
-    [("f3", "table-valued parameters"), ("f0", "CLR types"), ("62", "sql_variant")],
-)
+@pytest.mark.parametrize("typed, what", [("f3", "table-valued parameters"), ("f0", "CLR types"), ("62", "sql_variant")])
 def test_a_parameter_of_an_unsupported_type_is_refused_by_name(typed, what):
     name = "dbo.p".encode("utf-16-le")
     call = ALL_HEADERS + b"\5\0" + name + b"\0\0" + b"\0\0" + bytes.fromhex(typed) + bytes(20)

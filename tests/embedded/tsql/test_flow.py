@@ -219,10 +219,7 @@ def test_raiserror_finds_a_message_of_the_system_by_its_number(side):
     assert shown.text.startswith("Cannot find the login '(null)'")
     assert side.rows(
         "SELECT message_id, language_id, severity FROM sys.messages WHERE message_id IN (15600, 9617)"
-    ) == [
-        (9617, 1033, 16),
-        (15600, 1033, 16),
-    ]
+    ) == [(9617, 1033, 16), (15600, 1033, 16)]
 
 
 @pytest.mark.parametrize(

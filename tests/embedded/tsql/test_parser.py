@@ -61,10 +61,7 @@ def kinds(text: str) -> list[type]:
             "select a from t with (nolock) where b = 1 order by a offset 1 rows fetch next 2 rows only select 2",
             [queries.Select] * 2,
         ),
-        (
-            "set nocount on set xact_abort off set transaction isolation level read committed",
-            [options.SetOption] * 3,
-        ),
+        ("set nocount on set xact_abort off set transaction isolation level read committed", [options.SetOption] * 3),
         ("raiserror('x', 16, 1) with nowait throw", None),
         ("waitfor (receive top (1) * from q into @t), timeout 1000 select 1", [receive.Receive, queries.Select]),
         ("waitfor (get conversation group @g from q) select 1", [receive.GetConversationGroup, queries.Select]),

@@ -123,6 +123,13 @@ def test_the_modules_and_properties_of_other_databases_outlive_a_dropped_one(sid
     assert side.value("EXEC dbo.kept") == 1 and side.rows(PROPERTIES) == [("a", "1")]
 
 
+def test_a_property_may_be_given_as_a_number(side):
+    side.run("EXEC sys.sp_addextendedproperty 1.5, 2")
+    assert side.rows(PROPERTIES) == [("1.5", "2")]
+    side.run("EXEC sys.sp_dropextendedproperty 1.5")
+    assert side.rows(PROPERTIES) == []
+
+
 def test_parts_of_a_database_cannot_have_properties(side):
     error = side.error("EXEC sys.sp_addextendedproperty N'a', N'1', N'SCHEMA', N'dbo';")
     assert "sp_addextendedproperty with more than 2 parameters" in error.text

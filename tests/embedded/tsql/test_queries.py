@@ -99,10 +99,7 @@ def test_queries_join_group_and_window(side):
     side.run("INSERT dbo.t (n, name) VALUES (1, N'a'), (2, N'b'), (2, N'B'), (3, NULL)")
     assert side.rows(
         "SELECT name, COUNT(*) c, SUM(n) s FROM dbo.t WHERE name IS NOT NULL GROUP BY name ORDER BY name DESC"
-    ) == [
-        ("b", 2, 4),
-        ("a", 1, 1),
-    ]
+    ) == [("b", 2, 4), ("a", 1, 1)]
     assert side.rows(
         "WITH x AS (SELECT id, SUM(n) OVER (ORDER BY id) AS total, ROW_NUMBER() OVER (PARTITION BY n ORDER BY id) r FROM db.dbo.t AS u) "
         "SELECT TOP (2) t.id, x.total, x.r FROM dbo.t JOIN x ON x.id = t.id ORDER BY t.id DESC"

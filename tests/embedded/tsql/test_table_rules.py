@@ -332,12 +332,7 @@ def test_select_into_makes_a_table_of_the_columns_of_its_query(side) -> None:
     assert side.rows("SELECT * FROM b") == [(2, "y", "y!", None)]
     assert side.rows(
         "SELECT name, TYPE_NAME(user_type_id), is_nullable, is_identity FROM sys.columns WHERE object_id = OBJECT_ID('b')"
-    ) == [
-        ("id", "int", 0, 0),
-        ("v", "nvarchar", 0, 0),
-        ("w", "nvarchar", 1, 0),
-        ("nothing", "int", 1, 0),
-    ]
+    ) == [("id", "int", 0, 0), ("v", "nvarchar", 0, 0), ("w", "nvarchar", 1, 0), ("nothing", "int", 1, 0)]
     side.run(
         "SELECT conversation_handle INTO #c FROM sys.conversation_endpoints; SELECT id INTO #u FROM a UNION SELECT 9"
     )

@@ -413,9 +413,7 @@ def test_update_of_a_column_belongs_to_triggers(side):
     assert side.error("SELECT UPDATE(n)").number == 102
     side.run("CREATE TRIGGER dbo.x ON dbo.t AFTER INSERT AS IF UPDATE(nothing) PRINT 'x'")
     assert side.error("INSERT dbo.t (n) VALUES (1)").number == 207
-    side.run(
-        "ALTER TRIGGER dbo.x ON dbo.t AFTER INSERT AS EXEC dbo.called",
-    )
+    side.run("ALTER TRIGGER dbo.x ON dbo.t AFTER INSERT AS EXEC dbo.called")
     side.run("CREATE PROCEDURE dbo.called AS IF UPDATE(n) PRINT 'x'")
     assert side.error("INSERT dbo.t (n) VALUES (1)").number == 140
 

@@ -81,11 +81,7 @@ def test_event_notifications_show_with_their_events(side):
     assert side.rows(
         "SELECT n.name, e.type, e.type_desc FROM sys.events AS e JOIN sys.event_notifications AS n "
         "ON n.object_id = e.object_id ORDER BY n.name, e.type"
-    ) == [
-        ("f", 160, "BROKER_QUEUE_DISABLED"),
-        ("n", 160, "BROKER_QUEUE_DISABLED"),
-        ("n", 173, "QUEUE_ACTIVATION"),
-    ]
+    ) == [("f", 160, "BROKER_QUEUE_DISABLED"), ("n", 160, "BROKER_QUEUE_DISABLED"), ("n", 173, "QUEUE_ACTIVATION")]
 
 
 def test_reading_every_view_changes_nothing(full):
@@ -157,11 +153,7 @@ def test_views_show_created_objects(full):
     ) == [("q", "SQ"), ("t", "U ")]
     assert full.rows(
         "SELECT c.name, c.max_length, c.is_identity FROM sys.columns c WHERE c.object_id = OBJECT_ID('t') ORDER BY column_id"
-    ) == [
-        ("id", 4, 1),
-        ("n", 4, 0),
-        ("name", 20, 0),
-    ]
+    ) == [("id", 4, 1), ("n", 4, 0), ("name", 20, 0)]
     assert full.rows("SELECT remote_service_name, address FROM sys.routes WHERE name = 'r'") == [("S2", "TCP://h:4022")]
     assert full.rows(
         "SELECT b.name, p.name FROM sys.remote_service_bindings b JOIN sys.database_principals p ON p.principal_id = b.remote_principal_id"
@@ -262,10 +254,7 @@ def test_the_tables_of_sql_server_2000_need_no_schema(side):
         assert side.rows(f"SELECT name, xtype FROM {name} WHERE id = OBJECT_ID('a')") == [("a", "U ")]
     assert side.rows(
         "SELECT uid, islogin, issqluser, issqlrole FROM sysusers WHERE name IN ('dbo', 'public') ORDER BY uid"
-    ) == [
-        (0, 0, 0, 1),
-        (1, 1, 1, 0),
-    ]
+    ) == [(0, 0, 0, 1), (1, 1, 1, 0)]
     assert side.rows("SELECT loginname FROM master..syslogins") == [("sa",)]
     side.run("CREATE TYPE dbo.code FROM varchar(7)")
     assert side.rows("SELECT xtype, length, allownulls FROM systypes WHERE name = 'code'") == [(167, 7, 1)]

@@ -6,15 +6,7 @@ An index keeps a key, or CREATE INDEX made it.
 from collections.abc import Iterator
 from types import SimpleNamespace
 
-from harness.embedded.tsql.catalog.constraints import (
-    HEAP,
-    checks,
-    defaults,
-    foreign_keys,
-    index_ids,
-    indexes,
-    keys,
-)
+from harness.embedded.tsql.catalog.constraints import HEAP, checks, defaults, foreign_keys, index_ids, indexes, keys
 from harness.embedded.tsql.catalog.object_views import OBJECT_COLUMNS, tables
 from harness.embedded.tsql.catalog.view import Context, View
 from harness.embedded.tsql.catalog.visibility import of_object

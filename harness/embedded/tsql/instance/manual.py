@@ -13,12 +13,7 @@ from typing import NamedTuple
 from harness.embedded.errors import UNSUPPORTED, SqlServerError, UnsupportedSyntax
 
 # The kinds of names that an error may blame, by its number
-_KINDS = {
-    137: ("global variable",),
-    195: ("function",),
-    208: ("function", "view"),
-    2812: ("procedure", "statement"),
-}
+_KINDS = {137: ("global variable",), 195: ("function",), 208: ("function", "view"), 2812: ("procedure", "statement")}
 _OF_SYNTAX = frozenset({102, 137, 156, 174, 195, 207, 208, 321, 4104, 4121})  # that other syntax may cause
 _QUOTED = re.compile(r"""['"](.*)['"]""", re.DOTALL)
 # What is no syntax: comments and constants

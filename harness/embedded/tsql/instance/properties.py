@@ -129,10 +129,7 @@ class DatabaseFiles:
         if files is not None:
             return files
         data, log = ("tempdev", "templog") if database.name == "tempdb" else (database.name, f"{database.name}_log")
-        return (
-            File(1, "ROWS", data, f"{database.name}.mdf"),
-            File(2, "LOG", log, f"{log}.ldf", max_size=LOG_SIZE_MAX),
-        )
+        return (File(1, "ROWS", data, f"{database.name}.mdf"), File(2, "LOG", log, f"{log}.ldf", max_size=LOG_SIZE_MAX))
 
     def add(self, tx: Transaction, database: Database, file: File) -> None:
         """ADD FILE or ADD LOG FILE: gives the file the next id."""

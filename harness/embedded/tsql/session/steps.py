@@ -218,8 +218,7 @@ def writing(work: Work) -> Step:
 
 
 def waiting_work(
-    work: Callable[[Frame, Transaction], Waiting[Result] | None],
-    take: Callable[[Frame, Result], object] | None = None,
+    work: Callable[[Frame, Transaction], Waiting[Result] | None], take: Callable[[Frame, Result], object] | None = None
 ) -> Step:
     """Like `writing`, for work that can wait; `take` gets its result. Without anything to wait for, there is no
     generator."""

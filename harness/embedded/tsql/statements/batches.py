@@ -63,10 +63,7 @@ def parse(text: str, *, quoted_identifier: bool = True, find_type: FindType | No
 
 
 def compile_batch(
-    text: str,
-    options: Options = DEFAULTS,
-    types: dict[str, SqlType] | None = None,
-    find_type: FindType | None = None,
+    text: str, options: Options = DEFAULTS, types: dict[str, SqlType] | None = None, find_type: FindType | None = None
 ) -> Step:
     """Compile a batch; `types` are those of the parameters that it is called with. Its step waits.
 

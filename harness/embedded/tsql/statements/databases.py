@@ -399,7 +399,7 @@ def sp_addextendedproperty(
         if not is_allowed_on_database(frame, "ALTER"):
             raise SqlServerError(15247)
         properties = frame.instance.extended_properties
-        properties.add(tx, frame.database.database_id, name or "", value)
+        properties.add(tx, frame.database.database_id, str(name or ""), None if value is None else str(value))
 
     yield from writing(work).run(Frame(session, session.database, sink, "sp_addextendedproperty", depth)) or ()
     return {}
@@ -415,7 +415,7 @@ def sp_dropextendedproperty(
     def work(frame: Frame, tx: Transaction) -> None:
         if not is_allowed_on_database(frame, "ALTER"):
             raise SqlServerError(15247)
-        frame.instance.extended_properties.drop(tx, frame.database.database_id, name or "")
+        frame.instance.extended_properties.drop(tx, frame.database.database_id, str(name or ""))
 
     yield from writing(work).run(Frame(session, session.database, sink, "sp_dropextendedproperty", depth)) or ()
     return {}

@@ -247,10 +247,7 @@ def register_drop(
 
 
 def register_drop_of_found(
-    words: str,
-    kind: str,
-    find: Callable[[Frame, ObjectName], Any],
-    drop: Callable[[Frame, Transaction, Any], None],
+    words: str, kind: str, find: Callable[[Frame, ObjectName], Any], drop: Callable[[Frame, Transaction, Any], None]
 ) -> None:
     """Register the DROP of tables or procedures: IF EXISTS, several at once, error 3701 for one that is missing."""
 

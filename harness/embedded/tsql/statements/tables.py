@@ -330,12 +330,7 @@ def _drop(frame: Frame, tx: Transaction, table: Table) -> None:
     frame.instance.drop_table(tx, table)
 
 
-definitions.register_drop_of_found(
-    "TABLE",
-    "table",
-    lambda frame, name: frame.user_table(name),
-    _drop,
-)
+definitions.register_drop_of_found("TABLE", "table", lambda frame, name: frame.user_table(name), _drop)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,7 @@ from harness.embedded.tsql.statements.registry import GRAMMAR, register
 from harness.embedded.tsql.statements.tables import variable_body
 from harness.embedded.tsql.storage.sqlite import declarations, unique_keys
 from harness.embedded.tsql.storage.tables import TableBody, check_columns
-from harness.embedded.tsql.text.parser import (
-    COMPOUND,
-    Expression,
-    Parser,
-    Statement,
-    parentheses,
-    parse_expression,
-)
+from harness.embedded.tsql.text.parser import COMPOUND, Expression, Parser, Statement, parentheses, parse_expression
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import xml_methods
 from harness.embedded.tsql.translation.binding import scalar

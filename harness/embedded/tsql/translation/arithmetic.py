@@ -349,10 +349,7 @@ def _digits(type_: SqlType) -> tuple[int, int]:
 # -- moments: datetime and smalldatetime are numbers of days since 1900 ------------------------------------------------
 
 _START = date(1900, 1, 1).toordinal() * TICKS_A_DAY
-_RANGES = {
-    "datetime": (date(1753, 1, 1), date.max),
-    "smalldatetime": (date(1900, 1, 1), date(2079, 6, 6)),
-}
+_RANGES = {"datetime": (date(1753, 1, 1), date.max), "smalldatetime": (date(1900, 1, 1), date(2079, 6, 6))}
 
 
 def _moments(renderer: Renderer, sign: str, left: Fragment, right: Fragment) -> Fragment:

@@ -213,18 +213,7 @@ class Plan:
     """A statement for SQLite, with what gives the values of its parameters."""
 
     __slots__ = (
-        *(
-            "_texts",
-            "columns",
-            "database",
-            "getters",
-            "is_given",
-            "needs",
-            "reads",
-            "sql",
-            "tables",
-            "version",
-        ),
+        *("_texts", "columns", "database", "getters", "is_given", "needs", "reads", "sql", "tables", "version"),
         "views",
     )
 

@@ -510,8 +510,7 @@ FUNCTIONS: Functions = {
     "CURRENT_USER": of_frame("@user", SYSNAME, current_user),
     "DB_ID": in_session(db_id, SMALLINT),
     "DB_NAME": without_or_with_arguments(
-        of_frame("@database", SYSNAME, lambda frame: frame.database.name),
-        in_session(db_name, SYSNAME),
+        of_frame("@database", SYSNAME, lambda frame: frame.database.name), in_session(db_name, SYSNAME)
     ),
     "DATABASEPROPERTYEX": in_session(database_property, NVARCHAR_MAX),
     "FILEPROPERTY": in_session(file_property, INT),
