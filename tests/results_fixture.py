@@ -307,7 +307,6 @@ def write_reduced(
     (folder / "reduced").mkdir(exist_ok=True)
     for name, table in tables.items():
         table.to_parquet(folder / "reduced" / f"{name}.parquet", index=False)
-        table.to_csv(folder / "reduced" / f"{name}.csv", index=False)
     return folder
 
 
@@ -457,21 +456,15 @@ def _reduced_waits(visit: Visit, shape: str, factor: float) -> list[dict[str, An
 def _reduced_gain(cells: pd.DataFrame) -> pd.DataFrame:
     point = ["initiators", "threads", "payload_bytes"]
     pair = ["run_id", "lab", "block", "server_version", *point, "total_threads"]
-    base = cells[cells.dialog_ratio == 1].set_index(pair)
-    other = cells[cells.dialog_ratio != 1].set_index(pair)
     rates = ["processed_per_s", "sent_per_s", "until_drained_per_s", "state"]
-    both = other[[*rates, "dialog_ratio"]].join(base[rates], how="inner", rsuffix="_1")
+    base = cells[cells.dialog_ratio == 1][[*pair, *rates]]
+    both = cells[cells.dialog_ratio != 1].merge(base, on=pair, suffixes=("", "_1"))
     factor = both.processed_per_s / both.processed_per_s_1
-    table = pd.DataFrame(
-        {
-            "dialog_ratio": both.dialog_ratio,
-            "processed_per_s_ratio_1": both.processed_per_s_1,
-            "processed_per_s": both.processed_per_s,
-            "factor": factor,
-            "gain_percent": 100 * (factor - 1),
-            "sent_factor": both.sent_per_s / both.sent_per_s_1,
-            "until_drained_factor": both.until_drained_per_s / both.until_drained_per_s_1,
-            "valid": (both.state == "valid") & (both.state_1 == "valid"),
-        }
+    return both[[*pair, "dialog_ratio", "processed_per_s"]].assign(
+        processed_per_s_ratio_1=both.processed_per_s_1,
+        factor=factor,
+        gain_percent=100 * (factor - 1),
+        sent_factor=both.sent_per_s / both.sent_per_s_1,
+        until_drained_factor=both.until_drained_per_s / both.until_drained_per_s_1,
+        valid=(both.state == "valid") & (both.state_1 == "valid"),
     )
-    return table.reset_index()
