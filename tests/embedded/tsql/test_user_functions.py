@@ -183,6 +183,15 @@ def test_refused(side, text):
     assert side.error(text).number == REFUSED[text]
 
 
+def test_a_function_that_is_missing_is_found_before_anything_runs(side):
+    results = side.results("SELECT 1; IF 1 = 0 SELECT dbo.nothing(1)")
+    assert [error.number for error in results.errors] == [4121] and not results.sets
+    assert side.error("CREATE PROCEDURE dbo.calls AS SELECT dbo.nothing(1)").number == 4121
+    assert side.value("SELECT OBJECT_ID('dbo.calls')") is None
+    results = side.results("EXEC ('SELECT 1; SELECT dbo.nothing(1)'); SELECT 2")
+    assert [rows for _, rows in results.sets] == [[(2,)]]
+
+
 def test_the_error_of_a_side_effect_names_the_statement(side):
     text = side.error("CREATE FUNCTION dbo.x () RETURNS int AS BEGIN DROP TABLE dbo.t; RETURN 1 END").text
     assert "'DROP TABLE'" in text

@@ -25,7 +25,7 @@ XML_ERRORS = frozenset({6335, 6359, 9400, 9402, 9420, 9436, 9437, 9448, 9459})
 DOOMING_ERRORS = frozenset({241, 242, 244, 245, 248, 1205, 3609, 3616, 8114, 8169, DEFECT}) | XML_ERRORS
 # These end the procedure or the EXECUTE of a text in which they occur, but neither its caller nor the transaction, as
 # text that does not parse does: names that are not found, or are in a database that the session may not enter.
-SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 916, 1087, 4104, 4145})
+SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 916, 1087, 4104, 4121, 4145})
 
 
 READ_UNCOMMITTED = 1
