@@ -37,6 +37,7 @@ SYNONYMS = {
     "character": ("char", 1),
     "varchar": ("varchar", 1),
     "char varying": ("varchar", 1),
+    "character varying": ("varchar", 1),
     "nvarchar": ("nvarchar", 1),
     "binary": ("binary", 1),
     "varbinary": ("varbinary", 1),
@@ -345,8 +346,6 @@ class Tokens:
         line, (*schema, name) = self.line, self.object_name()
         if schema and [part.lower() for part in schema] != ["sys"]:
             raise SqlServerError(2715, 1, ".".join((*schema, name)), line=line)
-        if name.lower() in ("character", "char") and self.accept("VARYING"):
-            name = "varchar"
         numbers: list[int] = []
         if name.lower() == "xml" and self.at("("):
             self.unsupported("xml with a schema collection")

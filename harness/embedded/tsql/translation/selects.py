@@ -188,10 +188,21 @@ def _projection(
         converted = convert(number, fragment) if convert is not None else fragment
         sql = collated(converted) if is_distinct else converted.sql
         if is_distinct and family(converted.type) == "xml":
-            raise UnsupportedSyntax("xml in a SELECT DISTINCT or a set operation", renderer.line)
+            _refuse_compared_xml(node, renderer.line)
         items.append(f"{sql} AS {quoted(name)}" if name else sql)
         columns.append(Column(name, converted.type, converted.nullable, converted.is_identity))  # type: ignore[arg-type]
     return items, columns, {fragment.sql for _, fragment in fragments}
+
+
+def _refuse_compared_xml(node: exp.Select, line: int) -> None:
+    """Raise an error where a query's rows are compared: only UNION ALL compares none."""
+    if node.args.get("distinct"):
+        raise SqlServerError(421, "xml", line=line)
+    operation = node.parent
+    while isinstance(operation, exp.SetOperation):
+        if not isinstance(operation, exp.Union) or operation.args.get("distinct"):
+            raise SqlServerError(5335, "xml", line=line)
+        operation = operation.parent
 
 
 def _all_columns(names: Names, table: str = "") -> list[tuple[str, Fragment]]:
