@@ -55,6 +55,7 @@ TYPES = {
         DataType("smalldatetime", 58, 4, 16),
         DataType("datetime", 61, 8, 23, 3),
         DataType("xml", 241, -1),
+        DataType("sql_variant", 98, 8016),
     )
 }
 _CHARACTERS_TO_SECONDS = {

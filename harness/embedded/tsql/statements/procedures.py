@@ -24,6 +24,7 @@ from harness.embedded.tsql.statements.modules import NESTING_MAX, ModuleDefiniti
 from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
 from harness.embedded.tsql.storage.conversion import parameter_converter
 from harness.embedded.tsql.storage.tables import TableBody
+from harness.embedded.tsql.storage.variants import VARIANT
 from harness.embedded.tsql.text.parser import Expression, ParseFunction, Parser, Statement
 from harness.embedded.tsql.text.tokens import FindType
 from harness.embedded.tsql.translation.binding import scalar
@@ -82,6 +83,8 @@ def _parameter(parser: Parser) -> ProcedureParameter:
     if tokens.accept("="):
         default = parser.expression(",", "OUTPUT", "OUT", "AS", "WITH", ")")
     output = tokens.accept("OUTPUT") or tokens.accept("OUT")
+    if output and type_ == VARIANT:
+        tokens.unsupported("OUTPUT parameters of type sql_variant")
     return ProcedureParameter(name, written, type_, default, output)
 
 

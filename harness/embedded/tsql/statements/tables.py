@@ -28,6 +28,7 @@ from harness.embedded.tsql.storage.tables import (
     TableBody,
     check_number,
 )
+from harness.embedded.tsql.storage.variants import VARIANT
 from harness.embedded.tsql.text.parser import Parser, Statement, parse_expression
 from harness.embedded.tsql.text.tokens import QUOTED, Tokens
 from harness.embedded.tsql.translation.binding import Binding
@@ -568,6 +569,8 @@ def _column(parser: Parser, body: TableBody) -> ColumnDefinition:
     if tokens.at("AS"):
         tokens.unsupported("computed columns")
     type_ = ROWVERSION if _is_rowversion(tokens, name) else tokens.data_type()
+    if type_ == VARIANT:
+        tokens.unsupported("columns of type sql_variant")
     nullable = True
     identity: tuple[int, int] | None = None
     default: str | None = None

@@ -9,14 +9,15 @@ import re
 import struct
 from collections.abc import Callable
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isfinite
 from typing import Any, NamedTuple
 
 from harness.embedded import utf16
 from harness.embedded.errors import UNSUPPORTED, SqlServerError
 from harness.embedded.sqltypes import MAX, SqlType
-from harness.embedded.tsql.storage import moments, offsets
+from harness.embedded.tsql.storage import moments, offsets, variants
+from harness.embedded.tsql.storage.variants import VARIANT
 from harness.embedded.tsql.text.tokens import DIGITS_MAX
 from harness.embedded.xml import values as xml_values
 
@@ -120,7 +121,9 @@ def converter(source: SqlType | None, target: SqlType, *, strict: bool = False, 
         return _from_binary(target)  # always within the range
     if source is not None and source.name == "xml" and target.name not in (*TEXT, *BINARY, "xml"):
         raise SqlServerError(529, "xml", target.name)
-    if source is not None and family(source) in ("date", "datetimeoffset") and target.name in NUMBERS:
+    if source == VARIANT and target != VARIANT:
+        make = _from_variant(target, strict, style)
+    elif source is not None and family(source) in ("date", "datetimeoffset") and target.name in NUMBERS:
         make = _from_moment(source, target)
     else:
         make = _MAKERS[family(target)](source, target, strict, style)
@@ -142,7 +145,7 @@ def check_assignable(source: SqlType | None, target: SqlType) -> None:
     if (
         (source.name in TEXT and target.name in BINARY)
         or (family(source) == "date" and target.name in NUMBERS)
-        or (source.name == "xml" and target.name != "xml")
+        or (source.name in ("xml", "sql_variant") and target.name != source.name)
     ):
         raise SqlServerError(257, source.name, target.name)
 
@@ -366,6 +369,22 @@ def _from_moment(source: SqlType, target: SqlType) -> Converter:
     return from_moment
 
 
+def _from_variant(target: SqlType, strict: bool, style: int) -> Converter:
+    def make(variant: str) -> Any:
+        type_, value = variants.decoded(variant)
+        return converter(type_, target, strict=strict, style=style)(value)
+
+    return make
+
+
+def _to_variant(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
+    if source is None or source == target:
+        return lambda variant: variant
+    if source.length == MAX or source.name == "xml":
+        raise SqlServerError(206, source.name + ("(max)" if source.length == MAX else ""), target.name)
+    return partial(variants.encoded, source)
+
+
 def _to_integer(source: SqlType | None, target: SqlType, strict: bool, style: int) -> Converter:
     low, high = INTEGER_RANGES[target.name]
     from_binary = _from_binary(target)
@@ -547,4 +566,5 @@ _MAKERS: dict[str, Callable[[SqlType | None, SqlType, bool, int], Converter]] = 
     "datetimeoffset": _to_offset,
     "uniqueidentifier": _to_guid,
     "xml": _to_xml,
+    "sql_variant": _to_variant,
 }

@@ -1,13 +1,34 @@
 """The columns and rows of result sets: SQLite's values become those of T-SQL types."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from harness.embedded import utf16
 from harness.embedded.sqltypes import BIGINT, FLOAT, INT, MAX, Column, SqlType
 from harness.embedded.tsql.storage.conversion import UNICODE, Converter, converter, family
+from harness.embedded.tsql.storage.variants import VARIANT, decoded
 
 Rows = Sequence[tuple[Any, ...]]
+READABLE = SqlType("nvarchar", length=4000)
+
+
+def readable(columns: Sequence[Column], rows: Rows) -> tuple[Sequence[Column], Rows]:
+    """A result set in which sql_variant is text."""
+    if VARIANT not in [column.type for column in columns]:
+        return columns, rows
+    is_variant = [column.type == VARIANT for column in columns]
+    shown = [replace(column, type=READABLE) if column.type == VARIANT else column for column in columns]
+    return shown, [
+        tuple(_as_text(value) if is_ else value for value, is_ in zip(row, is_variant, strict=True)) for row in rows
+    ]
+
+
+def _as_text(variant: str | None) -> str | None:
+    if variant is None:
+        return None
+    type_, value = decoded(variant)
+    return str(converter(type_, READABLE, style=1 if family(type_) == "binary" else 0)(value))
 
 
 def typed(columns: Sequence[Column], rows: Rows) -> list[Column]:

@@ -44,11 +44,10 @@ RESERVED = STATEMENT_WORDS | frozenset(
 )
 # Words that are not reserved and have a meaning in a query
 CONTEXTUAL = frozenset("APPLY CUBE FIRST JSON NEXT OFFSET OUTPUT PARTITION RANGE ROLLUP ROW ROWS".split())  # noqa: SIM905
+_MEANT = RESERVED | CONTEXTUAL
 # Without the words of other dialects, which are names
 KEYWORDS = {
-    word: kind
-    for word, kind in TSQL.Tokenizer.KEYWORDS.items()
-    if word in RESERVED | CONTEXTUAL or kind in TSQL.Parser.TYPE_TOKENS
+    word: kind for word, kind in TSQL.Tokenizer.KEYWORDS.items() if word in _MEANT or kind in TSQL.Parser.TYPE_TOKENS
 }
 # What sqlglot takes for one token. Blanks and comments may stand between the words.
 JOINED = {

@@ -50,7 +50,7 @@ SYNONYMS = {
 TYPE_NAMES = frozenset(
     """
     bit tinyint smallint int bigint float real decimal numeric money uniqueidentifier date time datetime
-    smalldatetime datetime2 datetimeoffset char varchar nchar nvarchar binary varbinary xml
+    smalldatetime datetime2 datetimeoffset char varchar nchar nvarchar binary varbinary xml sql_variant
     """.split()  # noqa: SIM905
 )
 SCALED = frozenset({"time", "datetime2", "datetimeoffset"})

@@ -12,6 +12,7 @@ from sqlglot import exp
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column, SqlType
 from harness.embedded.tsql.storage.conversion import DECIMALS, FLOATS, INTEGER_RANGES
+from harness.embedded.tsql.storage.variants import VARIANT
 from harness.embedded.tsql.translation import for_xml
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX, Names
 from harness.embedded.tsql.translation.renderer import Renderer
@@ -39,6 +40,8 @@ def rendered(
         raise SqlServerError(13620)
     if not all(column.name for column in columns):
         raise SqlServerError(13605)
+    if VARIANT in [column.type for column in columns]:
+        raise UnsupportedSyntax("FOR JSON of sql_variant: CAST it", renderer.line)
     places = [column.name.split(".") if "PATH" in words else [column.name] for column in columns]
     for number, place in enumerate(places):
         if any(place[: len(other)] == other or other[: len(place)] == place for other in places[:number]):

@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import Column, SqlType
-from harness.embedded.tsql.storage.conversion import DECIMALS, FLOATS, INTEGER_RANGES, TEXT, family
+from harness.embedded.tsql.storage.conversion import DECIMALS, FLOATS, INTEGER_RANGES, TEXT, converter, family
+from harness.embedded.tsql.storage.variants import VARIANT, decoded
 from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX, XML, Fragment, Names
 from harness.embedded.tsql.translation.renderer import Renderer
 from harness.embedded.xml import rows
@@ -138,6 +139,9 @@ def as_text(renderer: Renderer, name: str, type_: SqlType | None) -> str:
     if type_.name in FLOATS:
         renderer.function("as_xml_float", 2, _as_float)
         return f"as_xml_float({name}, {7 if type_.name == 'real' else 15})"
+    if type_ == VARIANT:
+        renderer.function("variant_as_xml", 1, _variant_as_xml)
+        return f"variant_as_xml({name})"
     style = 126 if family(type_) in ("date", "datetimeoffset") else 2 if type_.name == "money" else 0
     is_plain = (
         type_.name in INTEGER_RANGES or type_.name in DECIMALS or style or type_.name in ("bit", "uniqueidentifier")
@@ -145,6 +149,18 @@ def as_text(renderer: Renderer, name: str, type_: SqlType | None) -> str:
     if not is_plain:
         raise UnsupportedSyntax(f"FOR XML of a column of type {type_.name}", renderer.line)
     return renderer.cast(Fragment(name, type_), SqlType("nvarchar", length=100), style=style).sql
+
+
+def _variant_as_xml(variant: str | None) -> str | None:
+    if variant is None:
+        return None
+    type_, value = decoded(variant)
+    if family(type_) == "binary":
+        return _as_base64(value)
+    if type_.name in FLOATS:
+        return _as_float(value, 7 if type_.name == "real" else 15)
+    style = 126 if family(type_) in ("date", "datetimeoffset") else 2 if type_.name == "money" else 0
+    return str(converter(type_, NVARCHAR_MAX, style=style)(value))
 
 
 def _as_base64(value: bytes | None) -> str | None:

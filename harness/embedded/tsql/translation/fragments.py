@@ -221,8 +221,8 @@ class Environment(Protocol):
 
 # https://learn.microsoft.com/sql/t-sql/data-types/data-type-precedence-transact-sql
 PRECEDENCE = """
-    xml datetimeoffset datetime2 datetime smalldatetime date time float real decimal numeric money bigint int smallint
-    tinyint bit uniqueidentifier nvarchar nchar varchar char varbinary binary
+    sql_variant xml datetimeoffset datetime2 datetime smalldatetime date time float real decimal numeric money bigint
+    int smallint tinyint bit uniqueidentifier nvarchar nchar varchar char varbinary binary
 """.split()  # noqa: SIM905
 
 

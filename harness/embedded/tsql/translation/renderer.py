@@ -127,10 +127,12 @@ class Renderer:
         fragment = render(self, node, names)
         if fragment.type == XML_NODE and not isinstance(node.parent, exp.Dot | exp.Is):
             raise SqlServerError(493, node.name)
-        if fragment.type is not None and fragment.type.name == "xml" and node.parent and not _takes_xml(node):
-            if isinstance(node.parent, _COMPARING):
+        type_name = fragment.type.name if fragment.type is not None else ""
+        if type_name in ("xml", "sql_variant") and node.parent and not _takes_xml(node):
+            if type_name == "xml" and isinstance(node.parent, _COMPARING):
                 raise SqlServerError(305)
-            raise UnsupportedSyntax(f"xml in {node.parent.sql('tsql')[:60]}: CAST it to nvarchar(max)", self.line)
+            place = node.parent.sql("tsql")[:60]
+            raise UnsupportedSyntax(f"{type_name} in {place}: CAST it to nvarchar(max)", self.line)
         return fragment
 
     def condition(self, node: exp.Expr, names: Names) -> str:
@@ -246,9 +248,10 @@ def conversion_work(source: SqlType | None, target: SqlType) -> WorkNs | None:
 
 
 def _takes_xml(node: exp.Expr) -> bool:
-    """Whether an expression may be xml where it stands."""
+    """Whether an expression may be xml or sql_variant where it stands."""
     if isinstance(node.parent, exp.Anonymous):
-        return node.parent.name.upper() in ("COALESCE", "IIF", "ISNULL")
+        is_of_user = isinstance(node.parent.parent, exp.Dot)
+        return is_of_user or node.parent.name.upper() in ("COALESCE", "IIF", "ISNULL", "SQL_VARIANT_PROPERTY")
     is_result = isinstance(node.parent, exp.Case | exp.If) and node.arg_key != "this"
     return is_result or isinstance(node.parent, _TAKE_XML)
 

@@ -8,9 +8,10 @@ from functools import partial
 from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
-from harness.embedded.sqltypes import BIGINT, NAME_LENGTH_MAX, Column
+from harness.embedded.sqltypes import BIGINT, NAME_LENGTH_MAX, Column, SqlType
 from harness.embedded.tsql.storage.conversion import family
 from harness.embedded.tsql.storage.sqlite import quoted
+from harness.embedded.tsql.storage.variants import VARIANT
 from harness.embedded.tsql.translation import applied, for_json, for_xml, user_functions, xml_methods
 from harness.embedded.tsql.translation.fragments import (
     MARK,
@@ -187,22 +188,29 @@ def _projection(
     for number, (name, fragment) in enumerate(fragments):
         converted = convert(number, fragment) if convert is not None else fragment
         sql = collated(converted) if is_distinct else converted.sql
-        if is_distinct and family(converted.type) == "xml":
-            _refuse_compared_xml(node, renderer.line)
+        if is_distinct and _are_compared(node):
+            error = SqlServerError(421 if node.args.get("distinct") else 5335, "xml")
+            _refuse_incomparable(converted.type, error, renderer.line)
         items.append(f"{sql} AS {quoted(name)}" if name else sql)
         columns.append(Column(name, converted.type, converted.nullable, converted.is_identity))  # type: ignore[arg-type]
     return items, columns, {fragment.sql for _, fragment in fragments}
 
 
-def _refuse_compared_xml(node: exp.Select, line: int) -> None:
-    """Raise an error where a query's rows are compared: only UNION ALL compares none."""
-    if node.args.get("distinct"):
-        raise SqlServerError(421, "xml", line=line)
-    operation = node.parent
+def _are_compared(node: exp.Select) -> bool:
+    """Whether DISTINCT or a set operation compares the rows of a query: UNION ALL compares none."""
+    operation, compared = node.parent, bool(node.args.get("distinct"))
     while isinstance(operation, exp.SetOperation):
-        if not isinstance(operation, exp.Union) or operation.args.get("distinct"):
-            raise SqlServerError(5335, "xml", line=line)
+        compared = compared or not isinstance(operation, exp.Union) or bool(operation.args.get("distinct"))
         operation = operation.parent
+    return compared
+
+
+def _refuse_incomparable(type_: SqlType | None, error: SqlServerError, line: int) -> None:
+    """Raise the error where values of type xml are compared; sql_variant, which SQL Server compares, is refused."""
+    if family(type_) == "xml":
+        raise error
+    if type_ == VARIANT:
+        raise UnsupportedSyntax("comparisons of sql_variant: CAST it", line)
 
 
 def _all_columns(names: Names, table: str = "") -> list[tuple[str, Fragment]]:
@@ -241,8 +249,8 @@ def order_by(  # noqa: PLR0917
         elif isinstance(term, exp.Literal | exp.National | exp.HexString | exp.Null):
             place = _position(term, len(keys) + 1, columns)
             fragment = Fragment(place, None)
-            if columns is not None and family(columns[int(place) - 1].type) == "xml":
-                raise SqlServerError(305)
+            if columns is not None:
+                _refuse_incomparable(columns[int(place) - 1].type, SqlServerError(305), renderer.line)
         else:
             fragment = renderer.value(term, names)
             check_order(renderer, fragment)
@@ -252,8 +260,7 @@ def order_by(  # noqa: PLR0917
                 raise SqlServerError(1008, len(keys) + 1)
             if only is not None and fragment.sql not in only:
                 raise SqlServerError(145)
-        if family(fragment.type) == "xml":
-            raise SqlServerError(305)
+        _refuse_incomparable(fragment.type, SqlServerError(305), renderer.line)
         sql = guid_order(fragment.sql) if family(fragment.type) == "uniqueidentifier" else collated(fragment)
         keys.append(f"{sql}{' DESC' if key.args.get('desc') else ''}")
     return "ORDER BY " + ", ".join(keys)

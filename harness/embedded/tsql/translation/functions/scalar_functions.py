@@ -7,11 +7,13 @@ from typing import Any
 from zlib import crc32
 
 from harness.embedded import utf16
-from harness.embedded.errors import SqlServerError
-from harness.embedded.sqltypes import BIGINT, FLOAT, INT, MAX, SqlType
+from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.sqltypes import BIGINT, FLOAT, INT, MAX, SYSNAME, SqlType
+from harness.embedded.tsql.catalog import data_types
 from harness.embedded.tsql.catalog.data_types import TYPES, max_length
 from harness.embedded.tsql.storage.conversion import UNICODE, check_assignable, family
 from harness.embedded.tsql.storage.sqlite import VALUE_BYTES_MAX
+from harness.embedded.tsql.storage.variants import VARIANT, decoded
 from harness.embedded.tsql.text.tokens import LENGTHS_MAX
 from harness.embedded.tsql.translation.arithmetic import exact, in_range, quotient
 from harness.embedded.tsql.translation.fragments import (
@@ -62,6 +64,30 @@ def _datalength(renderer: Renderer, arguments: Arguments) -> Fragment:
         return Fragment(f"length({value.sql})", result)
     factor = 2 if name in ("nvarchar", "nchar") else 1
     return Fragment(f"({_units(renderer, value.sql)} * {factor})", result)
+
+
+def _variant_property(renderer: Renderer, arguments: Arguments) -> Fragment:
+    renderer.function("variant_property", 2, variant_property)
+    return Fragment(f"variant_property({renderer.cast(arguments[0], VARIANT).sql}, {arguments[1].sql})", SYSNAME)
+
+
+def variant_property(variant: str | None, property_name: Any) -> str | None:
+    """SQL_VARIANT_PROPERTY ( value , 'property' ), as text."""
+    if variant is None:
+        return None
+    type_, _ = decoded(variant)
+    properties = {
+        "basetype": "numeric" if type_.name == "decimal" else type_.name,  # a constant is numeric
+        "precision": data_types.precision(type_),
+        "scale": data_types.scale(type_),
+        "maxlength": max_length(type_),
+        "collation": data_types.COLLATION if family(type_) == "text" else None,
+    }
+    name = str(property_name).lower()
+    if name == "totalbytes":
+        raise UnsupportedSyntax("SQL_VARIANT_PROPERTY of TotalBytes", 0)
+    value = properties.get(name)
+    return None if value is None else str(value)
 
 
 def _substring(renderer: Renderer, arguments: Arguments) -> Fragment:
@@ -411,6 +437,7 @@ FUNCTIONS: Functions = {
     "REPLICATE": Function(2, 2, _replicate),
     "ROUND": Function(2, 3, _round),
     "ROW_NUMBER": _ranking("row_number"),
+    "SQL_VARIANT_PROPERTY": Function(2, 2, _variant_property),
     "SQRT": Function(1, 1, _sqrt),
     "STRING_AGG": Function(2, 2, _string_agg),
     "SUBSTRING": Function(3, 3, _substring),
