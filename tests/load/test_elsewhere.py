@@ -106,8 +106,11 @@ def test_workers_join_by_locusts_command_and_by_the_short_form_and_end_with_the_
         for number, initiators in ((2001, 2), (2002, 1), (2003, 2)):
             cell_plan = plan(echo, tmp_path, initiators, number)
             sent = run.play(cell_plan)
-            received = {key: entry for key, entry in echo.received().items() if key.startswith(f"{number}/")}
-            assert {(i, t): received[f"{number}/{i}/{t}"]["messages"] for i, t in sent} == sent
+            received = {
+                key: entry["messages"] for key, entry in echo.received().items() if key.startswith(f"{number}/")
+            }
+            # On a busy machine the others may have sent enough before a thread sends at all.
+            assert received == {f"{number}/{i}/{t}": messages for (i, t), messages in sent.items() if messages}
             for initiator in range(1, initiators + 1):
                 file = records.raw_path(tmp_path, "calls", cell_plan.visit, 1, f"i{initiator}")
                 assert pq.read_table(file).num_rows == sum(sent[initiator, thread] for thread in (1, 2, 3))
