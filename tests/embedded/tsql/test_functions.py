@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.embedded.tsql.translation.expression_renderers import compiled_pattern
+from harness.embedded.tsql.translation.functions import FUNCTIONS
 
 
 @pytest.mark.parametrize(
@@ -343,3 +344,17 @@ def test_rows_of_the_same_rank(side):
     assert side.rows(f"{ranks} ORDER BY n") == [(1, 1, 1), (1, 1, 1), (2, 3, 2)]
     assert side.error("SELECT DENSE_RANK() OVER (PARTITION BY n) FROM dbo.t").number == 4112
     assert side.error("SELECT RANK() FROM dbo.t").number == 10753
+
+
+@pytest.mark.in_process
+def test_no_type_of_an_argument_is_a_defect(side):
+    for name, function in FUNCTIONS.items():
+        for count in range(function.least, min(function.most, 3) + 1):
+            for value in ("'x'", "0x01", "1.5", "GETDATE()", "NULL"):
+                side.results(f"SELECT {name}({', '.join([value] * count)})")  # a defect is raised, an error is a result
+
+
+@pytest.mark.parametrize("function", ["DB_NAME", "OBJECT_NAME", "SCHEMA_NAME", "SUSER_NAME", "TYPE_NAME", "USER_NAME"])
+def test_an_id_is_a_number(side, function):
+    assert side.value(f"SELECT {function}('1')") == side.value(f"SELECT {function}(1)")
+    assert side.error(f"SELECT {function}('x')").number == 245

@@ -148,3 +148,10 @@ def test_an_error_with_xact_abort_on_in_a_procedure_ends_its_caller_too(side):
     side.run("CREATE PROCEDURE dbo.p AS SET XACT_ABORT ON; INSERT INTO dbo.t (n) VALUES (NULL);")
     results = side.results("BEGIN TRAN; EXEC dbo.p; PRINT 'on';")
     assert ([error.number for error in results.errors], results.prints) == ([515], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("EXEC @p", 137), ("EXEC @r = dbo.p", 137), ("EXEC ('EXEC @p')", 137), ("@p int", 102)]
+)
+def test_a_variable_that_names_a_procedure_must_be_declared(side, text, number):
+    assert side.error(text).number == number

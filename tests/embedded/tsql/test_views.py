@@ -257,7 +257,9 @@ def test_the_tables_of_sql_server_2000_need_no_schema(side):
     ) == [(0, 0, 0, 1), (1, 1, 1, 0)]
     assert side.rows("SELECT loginname FROM master..syslogins") == [("sa",)]
     side.run("CREATE TYPE dbo.code FROM varchar(7)")
-    assert side.rows("SELECT xtype, length, allownulls FROM systypes WHERE name = 'code'") == [(167, 7, 1)]
+    assert side.rows("SELECT xtype, xusertype, length, allownulls FROM systypes WHERE name = 'code'") == [
+        (167, None, 7, 1)
+    ]
     assert side.error("SELECT * FROM guest.sysobjects").number == 208
 
 

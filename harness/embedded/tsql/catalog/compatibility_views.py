@@ -55,7 +55,7 @@ VIEWS = [
         """
         name        sysname NOT NULL
         xtype       tinyint NOT NULL   <- system_type_id
-        xusertype   smallint           <- id
+        xusertype   smallint
         length      smallint NOT NULL  <- max_length
         xprec       tinyint NOT NULL   <- precision
         xscale      tinyint NOT NULL   <- scale
@@ -63,6 +63,7 @@ VIEWS = [
         allownulls  bit                <- is_nullable
         """,
         types,
+        xusertype=lambda row: row.id if row.id < 2**15 else None,  # "overflows or returns NULL"
         visible=everybody,
     ),
 ]

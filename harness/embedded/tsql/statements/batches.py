@@ -367,8 +367,9 @@ def _argument_value(parser: Parser) -> Expression:
 def compile_execute(node: Execute, scope: Scope) -> Step:
     arguments = [_argument_of(argument, scope, node.line) for argument in node.arguments]
     names = tuple(argument.name for argument in node.arguments)
-    if node.status:
-        scope.type_of(node.status, node.line)
+    for variable in (node.status, node.procedure):
+        if variable and isinstance(variable, str):
+            scope.type_of(variable, node.line)
     shapes: list[Shape] = []  # set by the first call, when the types are known
 
     def shape(frame: Frame) -> Shape:

@@ -137,7 +137,7 @@ class Parser:
         return None
 
     def _implicit_call(self) -> Statement:
-        if self.tokens.word().partition(" ")[0] in RESERVED:
+        if self.tokens.word().partition(" ")[0] in RESERVED or self.tokens.at_variable():
             self._refuse()
         self.line = self.tokens.line
         return self._grammar[("EXEC",)](self)

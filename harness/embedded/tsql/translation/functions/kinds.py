@@ -4,7 +4,7 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any, NamedTuple
 
-from harness.embedded.sqltypes import SqlType
+from harness.embedded.sqltypes import INT, SqlType
 from harness.embedded.tsql.storage.sqlite import WorkNs
 from harness.embedded.tsql.translation.fragments import Fragment, Getter
 from harness.embedded.tsql.translation.renderer import Renderer
@@ -77,10 +77,16 @@ def of_frame(name: str, type_: SqlType, getter: Getter, *, nullable: bool = True
 
 
 def in_session(function: Callable[..., Any], type_: SqlType) -> Function:
-    """A function that depends on the session: `function(frame, ...)`. With constants it is rendered as a parameter."""
+    """A function that depends on the session: `function(frame, ...)`. With constants it is rendered as a parameter. A
+    parameter that is an `int | None` gets its argument converted."""
     name = function.__name__
+    is_number = [parameter.annotation == int | None for parameter in signature(function).parameters.values()][1:]
 
     def render(renderer: Renderer, arguments: Arguments) -> Fragment:
+        arguments = [
+            renderer.cast(argument, INT) if is_int else argument
+            for argument, is_int in zip(arguments, is_number, strict=False)
+        ]
         if all(isinstance(argument.constant, str | int | bytes) for argument in arguments):
             values = [argument.constant for argument in arguments]
             return Fragment(renderer.parameter(f"{name}{values!r}", lambda frame: function(frame, *values)), type_)

@@ -38,7 +38,7 @@ def db_id(frame: Frame, name: Any = "") -> int | None:
     return database.database_id if database is not None and name is not None and _sees(frame, database) else None
 
 
-def db_name(frame: Frame, identifier: Any) -> str | None:
+def db_name(frame: Frame, identifier: int | None) -> str | None:
     databases = frame.instance.engine.databases
     return next(
         (
@@ -159,7 +159,7 @@ def _sees_object(frame: Frame, database: Database, item: Any, type_: str) -> boo
     return guard is None or is_ms_shipped(identifier) == 1 or guard.sees(database, "OBJECT", identifier, type_)
 
 
-def object_definition(frame: Frame, identifier: Any) -> str | None:
+def object_definition(frame: Frame, identifier: int | None) -> str | None:
     """OBJECT_DEFINITION ( object_id ): the text of a module, default or CHECK; NULL without VIEW DEFINITION on it."""
     item = _object(frame, identifier, None)
     if isinstance(item, Constraint):
@@ -172,13 +172,13 @@ def object_definition(frame: Frame, identifier: Any) -> str | None:
     return text if guard is None or guard.allows(frame.database, "OBJECT", secured, "VIEW DEFINITION") else None
 
 
-def object_name(frame: Frame, identifier: Any, database_id: Any = None) -> str | None:
+def object_name(frame: Frame, identifier: int | None, database_id: int | None = None) -> str | None:
     """OBJECT_NAME ( object_id [ , database_id ] )"""
     item = _any_object(frame, identifier, database_id)
     return None if item is None else str(item.name)
 
 
-def object_schema_name(frame: Frame, identifier: Any, database_id: Any = None) -> str | None:
+def object_schema_name(frame: Frame, identifier: int | None, database_id: int | None = None) -> str | None:
     """OBJECT_SCHEMA_NAME ( object_id [ , database_id ] )"""
     item = _any_object(frame, identifier, database_id)
     return None if item is None else str(item.schema)
@@ -189,7 +189,7 @@ def _columns(frame: Frame, identifier: Any) -> Sequence[Column]:
     return item.columns if isinstance(item, Table) else columns_of(frame.session, item)
 
 
-def col_name(frame: Frame, identifier: Any, number: Any) -> str | None:
+def col_name(frame: Frame, identifier: int | None, number: int | None) -> str | None:
     """COL_NAME ( table_id , column_id )"""
     columns = _columns(frame, identifier)
     return columns[number - 1].name if number is not None and 1 <= number <= len(columns) else None
@@ -202,7 +202,7 @@ def col_length(frame: Frame, table: Any, column: Any) -> int | None:
     return next(map(data_types.max_length, types), None)
 
 
-def type_name(frame: Frame, identifier: Any) -> str | None:
+def type_name(frame: Frame, identifier: int | None) -> str | None:
     """TYPE_NAME ( type_id )"""
     types = [(type_.id, type_.name) for type_ in data_types.TYPES.values()]
     types += [(type_.object_id, type_.name) for type_ in frame.instance.types.values()]
@@ -243,7 +243,7 @@ def odbc_scale(frame: Frame, identifier: Any, scale: Any) -> int | None:
 _EXACT_NUMBERS = (frozenset(INTEGER_RANGES) | DECIMALS) - {"bit"}
 
 
-def column_property(frame: Frame, identifier: Any, column: Any, property_name: Any) -> int | None:
+def column_property(frame: Frame, identifier: int | None, column: Any, property_name: Any) -> int | None:
     """COLUMNPROPERTY ( id , column , property ) of a table or view; NULL for an unknown column or property."""
     columns = _columns(frame, identifier)
     place = next((n for n, each in enumerate(columns) if each.name.lower() == str(column).lower()), None)
@@ -282,7 +282,7 @@ _IS_OF = {
 }
 
 
-def object_property(frame: Frame, identifier: Any, property_name: Any) -> int | None:
+def object_property(frame: Frame, identifier: int | None, property_name: Any) -> int | None:
     """OBJECTPROPERTY ( id , property ); NULL for an unknown object, or a property that it does not have."""
     type_, item = _typed_object(frame, identifier)
     if item is None:
@@ -318,7 +318,7 @@ def schema_identifier(frame: Frame, name: Any = rights.DBO) -> int | None:
     return None if schema is None else schema.schema_id
 
 
-def schema_name(frame: Frame, identifier: Any = 1) -> str | None:
+def schema_name(frame: Frame, identifier: int | None = 1) -> str | None:
     return frame.database.catalog.schema_name(identifier)
 
 
@@ -327,7 +327,7 @@ def cert_id(frame: Frame, name: Any) -> int | None:
     return None if certificate is None else certificate.certificate_id
 
 
-def cert_encoded(frame: Frame, identifier: Any) -> bytes | None:
+def cert_encoded(frame: Frame, identifier: int | None) -> bytes | None:
     certificates = frame.database.catalog.principals.certificates.values()
     certificate = _seen(
         frame, next((candidate for candidate in certificates if candidate.certificate_id == identifier), None)
@@ -461,7 +461,7 @@ def suser_sname(frame: Frame, sid: Any) -> str | None:
     return rights.SA if sid == rights.sid_of(rights.SA_ID) else None
 
 
-def suser_name(frame: Frame, number: Any) -> str | None:
+def suser_name(frame: Frame, number: int | None) -> str | None:
     """SUSER_NAME ( id ); NULL if the id is unknown."""
     return None if number is None else suser_sname(frame, rights.sid_of(number))
 
@@ -480,7 +480,7 @@ def user_id(frame: Frame, name: Any = None) -> int | None:
     return rights.FIXED_USER_IDS.get(key, rights.DATABASE_ROLE_IDS.get(key))
 
 
-def user_name(frame: Frame, identifier: Any = None) -> str | None:
+def user_name(frame: Frame, identifier: int | None = None) -> str | None:
     if identifier is None:
         return current_user(frame)
     for user in frame.database.catalog.principals.users.values():
