@@ -95,6 +95,19 @@ def test_conditions_are_true_as_in_sql_server(side, condition, holds):
     assert side.run(f"IF {condition} PRINT 'yes' ELSE PRINT 'no'").prints == ["yes" if holds else "no"]
 
 
+@pytest.mark.parametrize(
+    ("frame", "sums"),
+    [
+        ("ROWS UNBOUNDED PRECEDING", [1, 3, 5]),
+        ("ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", [1, 3, 4]),
+        ("RANGE UNBOUNDED PRECEDING", [1, 5, 5]),
+    ],
+)
+def test_a_window_has_a_frame(side, frame, sums):
+    rows = side.rows(f"SELECT SUM(n) OVER (ORDER BY n {frame}) FROM (VALUES (1), (2), (2)) AS v (n)")
+    assert sorted(sum_ for (sum_,) in rows) == sums
+
+
 def test_queries_join_group_and_window(side):
     side.run("INSERT dbo.t (n, name) VALUES (1, N'a'), (2, N'b'), (2, N'B'), (3, NULL)")
     assert side.rows(

@@ -39,6 +39,8 @@ def test_parameters_of_any_type_become_xml(side):
 def test_a_result_shows_variants_as_text(side):
     columns, rows = side.run("SELECT CAST(5 AS sql_variant) AS a UNION ALL SELECT CAST(0x0F AS sql_variant)").sets[0]
     assert (columns[0].type.name, rows) == ("nvarchar", [("5",), ("0x0F",)])
+    columns, rows = side.run("DECLARE @v sql_variant = 7; INSERT dbo.t (n) OUTPUT @v, inserted.n VALUES (1)").sets[0]
+    assert (columns[0].type.name, rows) == ("nvarchar", [("7", 1)])
 
 
 @pytest.mark.parametrize(

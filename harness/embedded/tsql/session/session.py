@@ -15,7 +15,7 @@ from harness.embedded.tsql.instance.modules import Trigger
 from harness.embedded.tsql.permissions import guard
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.handles import Handles
-from harness.embedded.tsql.storage.result_values import Rows, readable, shaped, typed
+from harness.embedded.tsql.storage.result_values import Rows, shaped, shown, typed
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, Sqlite
 from harness.embedded.tsql.storage.tables import Table
 
@@ -392,11 +392,10 @@ class Frame:
     def send_in_pieces(self, columns: Sequence[Column], rows: Rows, size: int = ROWS_A_PIECE) -> Waiting[None]:
         """Send a result set, so many rows at a time, as the client reads them."""
         session, sink = self.session, self.sink
-        columns, rows = readable(columns, rows)
         columns = typed(columns, rows)
         if session.options.fmtonly:
             rows = ()
-        sink.columns(columns)
+        sink.columns(shown(columns))
         for at in range(0, len(rows), size):
             if at and sink.is_full:
                 yield from sink.wait_for_reader()

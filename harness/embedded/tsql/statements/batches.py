@@ -53,9 +53,6 @@ from harness.embedded.tsql.translation.fragments import NVARCHAR_MAX
 # A batch that does not compile has no frame. Where EXEC runs it, TRY around that EXEC handles its error.
 _NO_FRAME = object()
 
-# System procedures that run a text: the batch in it knows of SET FMTONLY ON itself.
-_OF_TEXTS = ("sp_execute", "sp_executesql", "sp_prepare", "sp_prepexec", "sp_unprepare")
-
 
 def parse(text: str, *, quoted_identifier: bool = True, find_type: FindType | None = None) -> list[Statement]:
     """Parse a batch."""
@@ -255,14 +252,12 @@ def text_at(parameters: Sequence[Parameter], place: int) -> str:
     return value
 
 
-@register_procedure("sp_executesql")
 def sp_executesql(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
     """`sp_executesql @stmt [ , @params , value ... ]`"""
     prepared = prepare(session, text_at(parameters, 0), text_at(parameters, 1))
     return (yield from _run_prepared(session, prepared, parameters, 2, sink, depth))
 
 
-@register_procedure("sp_prepare")
 def sp_prepare(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
     """`sp_prepare @handle OUTPUT, @params, @stmt [ , options ]`"""
     handle_at(parameters, "sp_prepare")
@@ -271,7 +266,6 @@ def sp_prepare(session: Session, parameters: Sequence[Parameter], sink: ResultSi
     yield  # makes this a generator like the others
 
 
-@register_procedure("sp_prepexec")
 def sp_prepexec(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
     """`sp_prepexec @handle OUTPUT, @params, @stmt [ , value ... ]`; unprepares a handle that is given."""
     session.prepared.drop(handle_at(parameters, "sp_prepexec"))
@@ -281,7 +275,6 @@ def sp_prepexec(session: Session, parameters: Sequence[Parameter], sink: ResultS
     return {0: (INT, handle), **outputs}
 
 
-@register_procedure("sp_execute")
 def sp_execute(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
     """`sp_execute @handle [ , value ... ]`"""
     handle = handle_at(parameters, "sp_execute")
@@ -293,7 +286,6 @@ def sp_execute(session: Session, parameters: Sequence[Parameter], sink: ResultSi
     return (yield from _run_prepared(session, prepared, parameters, 1, sink, depth))
 
 
-@register_procedure("sp_unprepare")
 def sp_unprepare(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
     """`sp_unprepare @handle`"""
     handle = handle_at(parameters, "sp_unprepare")
@@ -301,6 +293,12 @@ def sp_unprepare(session: Session, parameters: Sequence[Parameter], sink: Result
         raise SqlServerError(8179, handle)
     return {}
     yield
+
+
+# The batch in such a text knows of SET FMTONLY ON itself.
+_OF_TEXTS = {call.__name__: call for call in (sp_execute, sp_executesql, sp_prepare, sp_prepexec, sp_unprepare)}
+for _name, _procedure in _OF_TEXTS.items():
+    register_procedure(_name)(_procedure)
 
 
 # -- EXECUTE ----------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from harness.embedded.tsql.statements import rules
 from harness.embedded.tsql.statements.triggers import fire, fired_by
 from harness.embedded.tsql.statements.triggers import instead as triggers_instead
 from harness.embedded.tsql.storage.conversion import Place, converter
-from harness.embedded.tsql.storage.result_values import shaped
+from harness.embedded.tsql.storage.result_values import shaped, shown
 from harness.embedded.tsql.storage.sqlite import ROWS_A_PIECE, quoted
 from harness.embedded.tsql.storage.tables import Row, Table, check_number, key_text, update_sql, violated_columns
 from harness.embedded.tsql.text.parser import Expression, Parser, Query, parse_from, parse_query, select_token
@@ -427,7 +427,7 @@ def send_output(  # noqa: PLR0917
             picks.append((rows, place + 1))
     output_rows = [tuple(rows[number][place] for rows, place in picks) for number in range(count)]
     if output.into is None:
-        frame.sink.columns(columns)
+        frame.sink.columns(shown(columns))
         frame.sink.rows(shaped(columns, output_rows, frame.session.options.text_size_bytes))
         return
     _put_output(frame, tx, scope, output, columns, output_rows)

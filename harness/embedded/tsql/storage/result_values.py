@@ -13,22 +13,9 @@ Rows = Sequence[tuple[Any, ...]]
 READABLE = SqlType("nvarchar", length=4000)
 
 
-def readable(columns: Sequence[Column], rows: Rows) -> tuple[Sequence[Column], Rows]:
-    """A result set in which sql_variant is text."""
-    if VARIANT not in [column.type for column in columns]:
-        return columns, rows
-    is_variant = [column.type == VARIANT for column in columns]
-    shown = [replace(column, type=READABLE) if column.type == VARIANT else column for column in columns]
-    return shown, [
-        tuple(_as_text(value) if is_ else value for value, is_ in zip(row, is_variant, strict=True)) for row in rows
-    ]
-
-
-def _as_text(variant: str | None) -> str | None:
-    if variant is None:
-        return None
-    type_, value = decoded(variant)
-    return str(converter(type_, READABLE, style=1 if family(type_) == "binary" else 0)(value))
+def shown(columns: Sequence[Column]) -> list[Column]:
+    """The columns as a client gets them: sql_variant is text."""
+    return [replace(column, type=READABLE) if column.type == VARIANT else column for column in columns]
 
 
 def typed(columns: Sequence[Column], rows: Rows) -> list[Column]:
@@ -77,6 +64,8 @@ def _shaper(type_: SqlType, text_size_bytes: int) -> Converter | None:
     if text_size_bytes >= 0 and type_.length == MAX:
         size = text_size_bytes // 2 if type_.name in UNICODE else text_size_bytes
         return lambda value: utf16.cut(value, 0, size) if isinstance(value, str) else value[:size]
+    if type_ == VARIANT:
+        return _as_text
     if family(type_) == "decimal":
         return converter(FLOAT, type_)
     if type_.name in ("char", "nchar"):
@@ -84,3 +73,8 @@ def _shaper(type_: SqlType, text_size_bytes: int) -> Converter | None:
     if family(type_) == "float":
         return float
     return None
+
+
+def _as_text(variant: str) -> Any:
+    type_, value = decoded(variant)
+    return converter(type_, READABLE, style=1 if family(type_) == "binary" else 0)(value)

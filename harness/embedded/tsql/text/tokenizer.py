@@ -43,7 +43,7 @@ RESERVED = STATEMENT_WORDS | frozenset(
     """.split()  # noqa: SIM905
 )
 # Words that are not reserved and have a meaning in a query
-CONTEXTUAL = frozenset("APPLY CUBE FIRST JSON NEXT OFFSET OUTPUT PARTITION RANGE ROLLUP ROW ROWS".split())  # noqa: SIM905
+CONTEXTUAL = frozenset("APPLY FIRST NEXT OFFSET RANGE ROWS".split())  # noqa: SIM905
 _MEANT = RESERVED | CONTEXTUAL
 # Without the words of other dialects, which are names
 KEYWORDS = {
@@ -54,7 +54,6 @@ JOINED = {
     ("ORDER", "BY"): TokenType.ORDER_BY,
     ("GROUP", "BY"): TokenType.GROUP_BY,
     ("PARTITION", "BY"): TokenType.PARTITION_BY,
-    ("GROUPING", "SETS"): TokenType.GROUPING_SETS,
     ("DOUBLE", "PRECISION"): TokenType.DOUBLE,
     ("CHAR", "VARYING"): TokenType.VARCHAR,
     ("CHARACTER", "VARYING"): TokenType.VARCHAR,

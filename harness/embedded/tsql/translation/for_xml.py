@@ -138,17 +138,25 @@ def as_text(renderer: Renderer, name: str, type_: SqlType | None) -> str:
         return f"as_base64({name})"
     if type_.name in FLOATS:
         renderer.function("as_xml_float", 2, _as_float)
-        return f"as_xml_float({name}, {7 if type_.name == 'real' else 15})"
+        return f"as_xml_float({name}, {_decimals(type_)})"
     if type_ == VARIANT:
         renderer.function("variant_as_xml", 1, _variant_as_xml)
         return f"variant_as_xml({name})"
-    style = 126 if family(type_) in ("date", "datetimeoffset") else 2 if type_.name == "money" else 0
+    style = _style(type_)
     is_plain = (
         type_.name in INTEGER_RANGES or type_.name in DECIMALS or style or type_.name in ("bit", "uniqueidentifier")
     )
     if not is_plain:
         raise UnsupportedSyntax(f"FOR XML of a column of type {type_.name}", renderer.line)
     return renderer.cast(Fragment(name, type_), SqlType("nvarchar", length=100), style=style).sql
+
+
+def _style(type_: SqlType) -> int:
+    return 126 if family(type_) in ("date", "datetimeoffset") else 2 if type_.name == "money" else 0
+
+
+def _decimals(type_: SqlType) -> int:
+    return 7 if type_.name == "real" else 15
 
 
 def _variant_as_xml(variant: str | None) -> str | None:
@@ -158,9 +166,8 @@ def _variant_as_xml(variant: str | None) -> str | None:
     if family(type_) == "binary":
         return _as_base64(value)
     if type_.name in FLOATS:
-        return _as_float(value, 7 if type_.name == "real" else 15)
-    style = 126 if family(type_) in ("date", "datetimeoffset") else 2 if type_.name == "money" else 0
-    return str(converter(type_, NVARCHAR_MAX, style=style)(value))
+        return _as_float(value, _decimals(type_))
+    return str(converter(type_, NVARCHAR_MAX, style=_style(type_))(value))
 
 
 def _as_base64(value: bytes | None) -> str | None:

@@ -110,7 +110,7 @@ def _select(
     group = node.args.get("group")
     if group is not None:
         if {key for key, value in group.args.items() if value} - {"expressions"}:
-            raise UnsupportedSyntax("ROLLUP, CUBE or GROUPING SETS", renderer.line)
+            raise UnsupportedSyntax("GROUP BY ALL", renderer.line)
         parts.append("GROUP BY " + ", ".join(_group_key(renderer, key, names) for key in group.expressions))
     if node.args.get("having"):
         parts.append(f"HAVING {renderer.condition(node.args['having'].this, names)}")
