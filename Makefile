@@ -72,7 +72,8 @@ compare: setup  ## ratios, verdicts and figures of two result folders: A=... B=.
 	@$(HARNESS) compare $(if $(A),'$(A)') $(if $(B),'$(B)')
 
 test: .venv/.tests  ## one test of each kind, four files at a time; neither Docker nor network: 6 to 7 minutes
-	@.venv/bin/python -m pytest -m "not (thorough or sqlserver)" -n 4 --dist loadfile --no-loadscope-reorder
+	@.venv/bin/python -m pytest -m "not (thorough or sqlserver)" -n 4 --dist loadfile --no-loadscope-reorder \
+		--hypothesis-profile half
 
 test-all: .venv/.tests  ## all tests that need no SQL Server, and which branches they reach: what CI runs on GitHub
 	@mkdir -p .venv/coverage

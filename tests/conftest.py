@@ -30,12 +30,15 @@ _GROUPS = {
     ),
     "drawings": ("tests/figures/",),
 }
-# No test fails because an example took long, or was slow to make: the machine may be busy. `make check` takes a fifth of a
-# property's examples (`tests.examples`).
+# No test fails because an example took long, or was slow to make: the machine may be busy. Of a property's examples
+# `make check` takes a fifth and `make test` half (`tests.examples`).
 hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("any machine"), max_examples=20)
+for _profile, _examples in {"few": 20, "half": 50}.items():
+    hypothesis.settings.register_profile(
+        _profile, hypothesis.settings.get_profile("any machine"), max_examples=_examples
+    )
 hypothesis.settings.load_profile("any machine")
 # The tests start hundreds of processes. Where Python may write no bytecode, each of them would compile its modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
