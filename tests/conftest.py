@@ -9,8 +9,6 @@ from typing import Any
 import hypothesis
 import pytest
 
-# A test's place is that of the first of these marks that it has. The browser's one long file must not be the last.
-_PLACES = {"browser": 2, "process": 3, "spark": 1}
 # Files of a group run in one worker of `make test`, one after another: they share its warm JVM, or what they draw.
 _GROUPS = {
     "warm JVM": (
@@ -73,13 +71,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The warm JVM first, which is the longest chain, then fast tests, Spark, the browser, whole processes."""
+    """The warm JVM first, which is the longest chain; then by name, which mixes those that compute with those that wait."""
 
-    def rank(item: pytest.Item) -> tuple[int, int]:
-        if _group(item.nodeid) == "warm JVM":
-            # In the order of the group: reductions in this process warm it for those of commands.
-            return -1, next(n for n, files in enumerate(_GROUPS["warm JVM"]) if item.nodeid.startswith(files))
-        return next((place for mark, place in _PLACES.items() if item.get_closest_marker(mark)), 0), 0
+    def rank(item: pytest.Item) -> int:
+        # In the order of the group: reductions in this process warm the JVM for those of commands.
+        files = _GROUPS["warm JVM"]
+        return next((n for n, start in enumerate(files) if item.nodeid.startswith(start)), len(files))
 
     items.sort(key=rank)  # stable: the order inside a rank stays
 

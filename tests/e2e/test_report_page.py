@@ -17,7 +17,7 @@ from tests.e2e.test_ui import ARGUMENTS, CHROMIUM
 from tests.results_fixture import quick_cells, write_reduced
 from tests.thorough import one_of_each
 
-pytestmark = [pytest.mark.process, pytest.mark.browser]
+pytestmark = pytest.mark.process
 
 WIDTHS = one_of_each((400, 1300, 900), lambda pixels: pixels < 600)
 

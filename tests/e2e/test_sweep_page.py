@@ -15,7 +15,7 @@ from harness.output.reporting import Reporter
 from tests.e2e.test_ui import ARGUMENTS, CHROMIUM
 from tests.processes import free_port
 
-pytestmark = [pytest.mark.process, pytest.mark.browser]
+pytestmark = pytest.mark.process
 
 RATES = {(threads, ratio): 100.0 * threads + ratio for threads in (1, 10) for ratio in (1, 150)}
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "simulated" / "figures" / "figure-5-gain.png"

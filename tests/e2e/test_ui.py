@@ -22,7 +22,7 @@ import pytest
 from harness.files.workload_file import FOLDER
 from tests.processes import Child, free_port
 
-pytestmark = [pytest.mark.process, pytest.mark.browser]
+pytestmark = pytest.mark.process
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = [
