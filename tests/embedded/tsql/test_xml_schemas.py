@@ -74,7 +74,8 @@ def test_a_collection_outlives_a_restart_and_goes_when_nothing_uses_it(shop) -> 
     shop.run("USE db")
     assert shop.rows(
         "SELECT c.name, m.validation FROM sys.service_message_types AS m "
-        "JOIN sys.xml_schema_collections AS c ON c.xml_collection_id = m.xml_collection_id"
+        "JOIN sys.message_type_xml_schema_collection_usages AS u ON u.message_type_id = m.message_type_id "
+        "JOIN sys.xml_schema_collections AS c ON c.xml_collection_id IN (m.xml_collection_id, u.xml_collection_id)"
     ) == [("Orders", "X ")]
     assert shop.error("DROP XML SCHEMA COLLECTION Orders").number == 6328
     assert shop.error("CREATE XML SCHEMA COLLECTION orders AS N''").number == 2714

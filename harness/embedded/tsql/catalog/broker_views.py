@@ -197,6 +197,15 @@ VIEWS = [
         visible=securable("MESSAGE TYPE", "item.message_type_id"),
     ),
     View(
+        "message_type_xml_schema_collection_usages",
+        """
+        message_type_id    int NOT NULL  <- item.message_type_id
+        xml_collection_id  int NOT NULL  <- collection_id
+        """,
+        lambda context: (row for row in _message_types(context) if row.collection_id is not None),
+        visible=securable("MESSAGE TYPE", "item.message_type_id"),
+    ),
+    View(
         "xml_schema_collections",
         """
         xml_collection_id  int NOT NULL      <- collection.xml_collection_id
