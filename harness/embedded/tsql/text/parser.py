@@ -477,8 +477,6 @@ def _parse(method: Callable[[SqlglotParser], exp.Expr | None], part: list[Token]
     try:
         trees = parser._parse(method, part, tokens.text)
     except ParseError:
-        if parser._curr.token_type is TokenType.SENTINEL:  # behind the part, where a query or an expression cannot end
-            tokens.fail()
         tokens.fail(parser._curr)
     except RecursionError as error:
         raise SqlServerError(191, line=line) from error
