@@ -129,7 +129,7 @@ def interval_of_ratio(log_ratios: Logs, confidence: float = CONFIDENCE, spread: 
     return _tested(mean, stats.ttest_1samp(values, 0), confidence, len(values))
 
 
-def interval_of_mean(values: Logs, confidence: float = CONFIDENCE) -> IntervalOfMean:
+def interval_of_mean(values: Logs) -> IntervalOfMean:
     """Return the mean of one value per block with its t interval: for percentages and counts, which may be zero.
 
     Raises ValueError if there is none, or if one is not finite.
@@ -142,7 +142,7 @@ def interval_of_mean(values: Logs, confidence: float = CONFIDENCE) -> IntervalOf
         return IntervalOfMean(mean, mean, mean, len(finite))
     from scipy import stats
 
-    low, high = stats.ttest_1samp(finite, 0).confidence_interval(confidence)
+    low, high = stats.ttest_1samp(finite, 0).confidence_interval(CONFIDENCE)
     return IntervalOfMean(mean, float(low), float(high), len(finite))
 
 
@@ -301,11 +301,11 @@ def verdicts(intervals: Sequence[Interval], threshold: float, *, families: int =
     ]
 
 
-def smallest_visible_difference(blocks: int, noise: float, alpha: float = ALPHA, power: float = POWER) -> float | None:
+def smallest_visible_difference(blocks: int, noise: float) -> float | None:
     """Return the smallest gain of a pair that so many blocks show, as a part: 0.12 is 12 %; None below BLOCKS_MIN.
 
     `noise` is the standard deviation of the pair's log ratio from block to block. A gain of this size is distinguished
-    from none at the level `alpha` with the probability `power`: the paired t test's, statsmodels TTestPower.
+    from none at the level ALPHA with the probability POWER: the paired t test's, statsmodels TTestPower.
     """
     from statsmodels.stats.power import TTestPower
 
@@ -313,7 +313,7 @@ def smallest_visible_difference(blocks: int, noise: float, alpha: float = ALPHA,
         return None
     if noise == 0:
         return 0.0
-    effect = TTestPower().solve_power(effect_size=None, nobs=blocks, alpha=alpha, power=power)
+    effect = TTestPower().solve_power(effect_size=None, nobs=blocks, alpha=ALPHA, power=POWER)
     return math.exp(float(effect) * noise) - 1
 
 

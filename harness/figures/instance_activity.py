@@ -198,7 +198,7 @@ def logs(merged: Tables, repeats: Tables) -> parts.Sheet:
         ):
             points = parts.with_intervals(parts.over_versions(rows, POINT, value), in_blocks, POINT, value)
             drawn.append(points)
-            parts.payload_lines(fig, ax, points, "threads")
+            parts.payload_lines(fig, ax, points)
             parts.thread_axis(ax, list(logs.threads), parts.threads_label(initiators) if role == roles[-1] else "")
             ax.set_ylim(0, max(float(points[["mean", "high"]].max(axis=None)) * 1.1, 0.1))
             ax.set_ylabel(words)

@@ -98,7 +98,7 @@ def _percentiles(
     for row, column in zip(panels, columns, strict=True):
         for ax, number in zip(row, initiators, strict=True):
             of_number = points[column][points[column].initiators == number]
-            parts.payload_lines(fig, ax, of_number, "threads", scale=0.001)
+            parts.payload_lines(fig, ax, of_number, scale=0.001)
             parts.log_thread_axis(ax, list(cells.threads), "")
             ax.set_title(f"{parts.count(int(number)).capitalize()}, {words[column]}")
         row[0].set_ylabel(label)

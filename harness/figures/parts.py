@@ -253,27 +253,27 @@ def states_note(rows: pd.DataFrame) -> str:
     return " ".join(notes)
 
 
-def payload_lines(sheet: Sheet, ax: Axes, points: pd.DataFrame, x: str, *, scale: float = 1.0) -> None:
-    """Draw one line per payload through points of `over_versions`, with their intervals where they have any.
+def payload_lines(sheet: Sheet, ax: Axes, points: pd.DataFrame, *, scale: float = 1.0) -> None:
+    """Draw one line per payload over the client threads, through points of `over_versions`, with intervals where known.
 
     Points are hollow, and no line goes through them, where the cell of a version does not count; they have a dark edge
     where it was saturated, if `points` says so.
     """
     for payload, unordered in points.groupby("payload_bytes"):
-        line = unordered.sort_values(x)
+        line = unordered.sort_values("threads")
         style = payload_style(int(payload), points.payload_bytes)
         mean = line["mean"] * scale
         bars = None
         if "low" in line and line.low.notna().any():
             bars = np.array([mean - line.low * scale, line.high * scale - mean])
         counting = mean.where(line.valid) if "valid" in line else mean
-        ax.errorbar(line[x], counting, yerr=bars, elinewidth=0.9, markeredgecolor="white", **style)
+        ax.errorbar(line.threads, counting, yerr=bars, elinewidth=0.9, markeredgecolor="white", **style)
         if "valid" in line:
             marks = style | {"linestyle": "none", "markeredgewidth": 1.3, "zorder": 3}
-            ax.plot(line[x][~line.valid], mean[~line.valid], **marks | {"markerfacecolor": "white"})
+            ax.plot(line.threads[~line.valid], mean[~line.valid], **marks | {"markerfacecolor": "white"})
             saturated = line.valid & line.saturated
-            ax.plot(line[x][saturated], mean[saturated], **marks | {"markeredgecolor": "black"})
-        end = (float(line[x].iloc[-1]), float(mean.iloc[-1]))
+            ax.plot(line.threads[saturated], mean[saturated], **marks | {"markeredgecolor": "black"})
+        end = (float(line.threads.iloc[-1]), float(mean.iloc[-1]))
         sheet.line_ends.append(LineEnd(ax, *end, payload_name(int(payload), points), style["color"]))
 
 

@@ -47,7 +47,7 @@ def throughput(cells: Pair, repeats: Pair, names: tuple[str, str], initiators: i
     highest = max(float(of_run[["mean", "high"]].max(axis=None)) for of_run in points)
     for row, ratio in zip(panels, ratios, strict=True):
         for ax, run, name in zip(row, points, names, strict=True):
-            parts.payload_lines(fig, ax, run[run.dialog_ratio == ratio], "threads")
+            parts.payload_lines(fig, ax, run[run.dialog_ratio == ratio])
             parts.thread_axis(
                 ax, list(cells[0].threads), parts.threads_label(initiators) if ratio == ratios[-1] else ""
             )

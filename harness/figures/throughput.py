@@ -40,7 +40,7 @@ def by_threads(cells: pd.DataFrame, repeats: pd.DataFrame, initiators: int) -> p
     )
     highest = float(np.nanmax(points[["mean", "high"]]))
     for ax, ratio in zip(panels, ratios, strict=True):
-        parts.payload_lines(fig, ax, points[points.dialog_ratio == ratio], "threads")
+        parts.payload_lines(fig, ax, points[points.dialog_ratio == ratio])
         parts.thread_axis(ax, list(cells.threads), parts.threads_label(initiators))
         ax.set_title(parts.ratio_words(ratio).capitalize())
     panels[0].set_ylim(0, highest * 1.08)

@@ -65,6 +65,7 @@ def kinds(text: str) -> list[type]:
         ("raiserror('x', 16, 1) with nowait throw", None),
         ("waitfor (receive top (1) * from q into @t), timeout 1000 select 1", [receive.Receive, queries.Select]),
         ("waitfor (get conversation group @g from q) select 1", [receive.GetConversationGroup, queries.Select]),
+        ("select 1 send union all select 2 receive from t get where 1 = 1", [queries.Select]),  # names without AS
         ("waitfor delay '00:00:01' select 1", [flow.WaitForDelay, queries.Select]),
     ],
 )

@@ -9,6 +9,11 @@ from harness.embedded.sqltypes import ResultSink
 from harness.embedded.tsql.session.session import Frame
 
 
+@pytest.mark.parametrize("type_", ["char", "nchar", "varchar", "nvarchar", "char varying"])
+def test_a_variable_without_a_length_has_one_character(side, type_):
+    assert side.rows(f"DECLARE @v {type_} = 'abc'; SELECT @v + '.'") == [("a.",)]
+
+
 def test_select_assigns_the_last_row_and_without_rows_leaves_variables_alone(side):
     side.run("INSERT dbo.t (n) VALUES (1), (2), (3)")
     assert side.rows("DECLARE @a int = 9, @b int; SELECT @a = n, @b = id FROM dbo.t ORDER BY n; SELECT @a, @b") == [

@@ -163,9 +163,8 @@ class Tokens:
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
-    def peek(self, ahead: int = 0) -> Token | None:
-        index = self.position + ahead
-        return self.all[index] if index < len(self.all) else None
+    def peek(self) -> Token | None:
+        return self.all[self.position] if self.position < len(self.all) else None
 
     @property
     def at_end(self) -> bool:
@@ -178,7 +177,7 @@ class Tokens:
 
     def word(self, ahead: int = 0) -> str:
         """The token as `word_of` gives it; "" at the end."""
-        index = self.position + ahead  # as `peek`; a batch asks this for each beginning that a statement may have
+        index = self.position + ahead  # not `peek`: a batch asks this for each beginning that a statement may have
         return word_of(self.all[index]) if index < len(self.all) else ""
 
     def at(self, *words: str) -> bool:
