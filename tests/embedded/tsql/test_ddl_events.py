@@ -28,13 +28,16 @@ def events(side):
 
 
 def test_statements_raise_the_events_of_their_database(watcher):
-    watch(watcher, "DATABASE", "DDL_TABLE_EVENTS, CREATE_PROCEDURE, ALTER_PROCEDURE, CREATE_MESSAGE_TYPE")
+    watch(
+        watcher, "DATABASE", "DDL_TABLE_EVENTS, CREATE_PROCEDURE, ALTER_PROCEDURE, CREATE_MESSAGE_TYPE, CREATE_SCHEMA"
+    )
     for text in (
         "CREATE TABLE dbo.made (a nvarchar(9) DEFAULT N'<&');",
         "ALTER TABLE made ADD b int;",
         "CREATE OR ALTER PROC p AS SELECT 1",
         "CREATE OR ALTER PROC p AS SELECT 2",
         "CREATE MESSAGE TYPE [//m] VALIDATION = NONE",
+        "CREATE SCHEMA s",
         "CREATE TABLE #passing (a int); CREATE QUEUE other; DROP TABLE IF EXISTS missing;",
         "IF 1 = 1 DROP TABLE IF EXISTS missing, made",
     ):
@@ -45,6 +48,7 @@ def test_statements_raise_the_events_of_their_database(watcher):
         ("CREATE_PROCEDURE", "p", "CREATE OR ALTER PROC p AS SELECT 1"),
         ("ALTER_PROCEDURE", "p", "CREATE OR ALTER PROC p AS SELECT 2"),
         ("CREATE_MESSAGE_TYPE", "//m", "CREATE MESSAGE TYPE [//m] VALIDATION = NONE"),
+        ("CREATE_SCHEMA", "s", "CREATE SCHEMA s"),
         ("DROP_TABLE", "made", "DROP TABLE IF EXISTS missing, made"),
     ]
 

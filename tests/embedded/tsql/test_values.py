@@ -58,6 +58,8 @@ TENTH = 0.10000000149011612  # the number of 32 bits that is nearest
         ("CAST('abc' AS char varying(2))", SqlType("varchar", length=2), "ab"),
         ("CAST('abc' AS Character  Varying (2))", SqlType("varchar", length=2), "ab"),
         ("CAST('abc' AS [sys].[varchar](2))", SqlType("varchar", length=2), "ab"),
+        ("CAST(1 AS integer)", SqlType("int"), 1),
+        ("CAST(1 AS dec(1))", SqlType("decimal", precision=1), Decimal(1)),
         ("CAST(1 AS decimal (5, 2))", SqlType("decimal", precision=5, scale=2), Decimal("1.00")),
         ("CAST(1 AS double precision)", SqlType("float", precision=53), 1.0),
     ],

@@ -9,9 +9,10 @@ from harness.embedded.sqltypes import ResultSink
 from harness.embedded.tsql.session.session import Frame
 
 
-@pytest.mark.parametrize("type_", ["char", "nchar", "varchar", "nvarchar", "char varying"])
+@pytest.mark.parametrize("type_", ["char", "nchar", "varchar", "nvarchar", "char varying", "varbinary"])
 def test_a_variable_without_a_length_has_one_character(side, type_):
-    assert side.rows(f"DECLARE @v {type_} = 'abc'; SELECT @v + '.'") == [("a.",)]
+    text = f"DECLARE @v {type_}; SET @v = CAST('abc' AS {type_}(3)); SELECT CAST(@v AS varchar(3)) + '.'"
+    assert side.rows(text) == [("a.",)]
 
 
 def test_select_assigns_the_last_row_and_without_rows_leaves_variables_alone(side):

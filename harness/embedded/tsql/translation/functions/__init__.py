@@ -26,7 +26,7 @@ FAMILIES = (
     text_functions,
 )
 FUNCTIONS: Functions = {name: function for family in FAMILIES for name, function in family.FUNCTIONS.items()}
-WITHOUT_PARENTHESES = frozenset({"CURRENT_TIMESTAMP", "CURRENT_USER", "SYSTEM_USER", "USER"})
+WITHOUT_PARENTHESES = frozenset({"CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"})
 
 
 def call(renderer: Renderer, name: str, nodes: list[exp.Expr], names: Names, over: str = "") -> Fragment:

@@ -528,6 +528,7 @@ FUNCTIONS: Functions = {
     "PARSENAME": in_python("parsename", parsename, SYSNAME),
     "SCHEMA_ID": in_session(schema_identifier, INT),
     "SCHEMA_NAME": in_session(schema_name, SYSNAME),
+    "SESSION_USER": of_frame("@user", SYSNAME, current_user),
     "SUSER_ID": in_session(suser_id, INT),
     "SUSER_NAME": without_or_with_arguments(of_frame("@context", SYSNAME, login_name), in_session(suser_name, SYSNAME)),
     "SUSER_SID": in_session(suser_sid, SqlType("varbinary", length=85)),
