@@ -53,6 +53,7 @@ PRELUDE = """
 
 # One or more for each beginning of a statement, above all those with something optional at their end.
 STATEMENTS = """
+    (SELECT 1 AS a UNION SELECT 2) INTERSECT SELECT 2
     ALTER AUTHORIZATION ON DATABASE::db TO l
     ALTER BROKER PRIORITY bp FOR CONVERSATION SET (PRIORITY_LEVEL = 4)
     ALTER DATABASE tempdb ADD FILE (NAME = more, FILENAME = 'more.ndf')
@@ -256,7 +257,7 @@ STATEMENTS = [text.strip() for text in STATEMENTS]
 
 # "SEND, RECEIVE, GET and MOVE CONVERSATION GROUP, THROW, WITH, DISABLE and ENABLE TRIGGER: the preceding statement must end with a semicolon."
 NEEDS_SEMICOLON = ("SEND", "RECEIVE", "GET", "MOVE", "THROW", "WITH", "DISABLE", "ENABLE")
-SECOND = [text for text in STATEMENTS if not text.startswith(NEEDS_SEMICOLON)]
+SECOND = [text for text in STATEMENTS if not text.startswith(("(", *NEEDS_SEMICOLON))]
 ALONE_IN_A_BATCH = (
     "CREATE SCHEMA",
     *(

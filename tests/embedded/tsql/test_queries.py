@@ -378,3 +378,9 @@ def test_a_value_that_is_too_long_names_its_column_since_2019(world, version, na
         shown = f" in table '{table}', column '{column}'. Truncated value: '{value}'"
         assert error.text == f"{text}{shown if names else ''}.", change
     assert side.rows("DECLARE @v varchar(2); UPDATE dbo.t SET @v = 'abc'; SELECT @v") == [("ab",)]
+
+
+def test_a_query_may_stand_in_parentheses(side):
+    assert side.rows("(SELECT 1 UNION SELECT 2) INTERSECT SELECT 2") == [(2,)]
+    assert side.error("(SELECT 1) ORDER BY 1").number == 50001
+    assert side.error("(1)").number == 102

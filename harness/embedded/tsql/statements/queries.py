@@ -48,7 +48,8 @@ class Select(Statement):
 
 
 def parse_select(parser: Parser) -> Statement:
-    """`[ WITH [ XMLNAMESPACES ( 'uri' AS prefix | DEFAULT 'uri' [, ...] ) ] [ , ] [ cte [, ...] ] ] SELECT ...`"""
+    """`[ WITH [ XMLNAMESPACES ( 'uri' AS prefix | DEFAULT 'uri' [, ...] ) ] [ , ] [ cte [, ...] ] ] SELECT ...`, or a
+    query that begins with a parenthesis"""
     tokens = parser.tokens
     tokens.position -= 1
     first = tokens.all[tokens.position]
@@ -103,7 +104,7 @@ def _namespace(tokens: Tokens) -> tuple[str, str]:
     return prefix, uri
 
 
-@register("SELECT|WITH", parse_select, Select)
+@register("(|SELECT|WITH", parse_select, Select)
 def compile_select(node: Select, scope: Scope) -> Step:
     tree = node.query.tree
     if (into := tree.find(exp.Into)) is not None:

@@ -117,8 +117,8 @@ class Parser:
         return parse_expression(self.tokens, self.tokens.take_until(ends, is_scalar=True))
 
     def query(self, ends: Collection[str] = ()) -> Query:
-        """Parse a SELECT, or WITH and its SELECT."""
-        allow = ("WITH", "SELECT") if self.tokens.at("WITH") else ("SELECT",)
+        """Parse a SELECT, WITH and its SELECT, or a query in parentheses."""
+        allow = {"WITH": ("WITH", "SELECT"), "(": ()}.get(self.tokens.word(), ("SELECT",))
         query_tokens = self.tokens.take_until(ends, allow=allow)
         return parse_query(self.tokens, _simply_assigned(_simply_named(query_tokens)))
 
@@ -408,7 +408,7 @@ def parse_query(tokens: Tokens, query_tokens: list[Token]) -> Query:
     """Parse a query's tokens."""
     tree = _parse(lambda parser: parser._parse_statement(), query_tokens, tokens)
     if not isinstance(tree, exp.Query):
-        raise UnsupportedSyntax(f"{type(tree).__name__.upper()} as a query", query_tokens[0].line)
+        tokens.fail(query_tokens[0])
     return Query(tree, query_tokens[0].line)
 
 

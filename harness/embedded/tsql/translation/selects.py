@@ -71,6 +71,8 @@ def _body(renderer: Renderer, node: exp.Expr, outer: Names | None, convert: Conv
     if isinstance(node, exp.Query) and node.args.get("for_"):
         return _formatted(renderer, node, outer, convert)
     if isinstance(node, exp.Subquery):
+        if node.args.get("order") or _limits(node):
+            raise UnsupportedSyntax("ORDER BY behind a query in parentheses", renderer.line)
         return query(renderer, node.this, outer, convert)
     if isinstance(node, exp.SetOperation):
         return _set_operation(renderer, node, outer, convert)
