@@ -51,9 +51,34 @@ def waiting(run: Callable[[Frame], Waiting[Signal | None] | None]) -> Step:
 # What SQL Server finds while it compiles, in statements whose objects exist
 BINDING_ERRORS = frozenset(
     (
-        *(107, 108, 109, 110, 116, 120, 121, 145, 155, 157, 164, 174, 189, 205, 206, 207, 209, 213, 257, 258, 264, 272),
+        *(
+            107,
+            108,
+            109,
+            110,
+            116,
+            120,
+            121,
+            130,
+            145,
+            147,
+            155,
+            157,
+            164,
+            174,
+            189,
+            205,
+            206,
+            207,
+            209,
+            213,
+            257,
+            258,
+            264,
+            272,
+        ),
         *(273, 305, 402, 408, 493, 529, 1013, 4104, 4112, 4145, 8102, 8116, 8117, 8120, 8133, 8155, 8156, 8159, 9810),
-        *(4121, 10700, 10709),
+        *(4108, 4121, 4194, 10700, 10709, 10752, 10756, 10759),
     )
 )
 LOGICAL_TABLES = ("inserted", "deleted")  # of a trigger: table variables whose names have no @

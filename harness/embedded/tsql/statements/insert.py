@@ -73,6 +73,7 @@ def _row(parser: Parser) -> list[Expression | None]:
 def compile_insert(node: Insert, scope: Scope) -> Step:
     if node.query is not None:
         check(node.query.tree, node.line, scope.declares)
+        selects.refuse_format(node.query.tree, "INSERT", node.line)
     if len(node.values or ()) > ROWS_MAX:
         raise SqlServerError(10738, ROWS_MAX, line=node.line)
     for value in [value for row in node.values or [] for value in row]:

@@ -116,6 +116,7 @@ def compile_select(node: Select, scope: Scope) -> Step:
         into.pop()
         if assignments(tree):
             raise SqlServerError(194, line=node.line)
+        selects.refuse_format(tree, "SELECT INTO", node.line)
         return _into(selects.with_gaps(into.this), node, scope)
     variables = assignments(tree)
     if variables:
@@ -209,6 +210,7 @@ def converting(renderer: Renderer, types: list[SqlType]) -> Callable[[int, Fragm
 
 def _assigning(tree: exp.Expr, variables: list[str], line: int, scope: Scope) -> Step:
     types = [scope.type_of(name, line) for name in variables]
+    selects.refuse_format(tree, "ASSIGNMENT", line)
     check(tree, line, scope.declares)
     planned, assign = (_row_by_row if _adds_up(tree, variables) else _last_row)(tree, variables, types, line, scope)
     is_bounded = all(type_.length != MAX for type_ in types)

@@ -167,7 +167,7 @@ ITEM_ENDS = (",", "FROM", "WHERE", "GROUP BY", "ORDER BY", "OPTION")  # of the S
 
 # sqlglot reads the clauses of all dialects, and drops some of them. These pairs of words are none of T-SQL.
 FOREIGN = {
-    *(("DISTINCT", "ON"), ("NULLS", "FIRST"), ("NULLS", "LAST")),
+    *(("DISTINCT", "ON"), ("NULLS", "FIRST"), ("NULLS", "LAST"), ("GROUP BY", "DISTINCT")),
     *(("*", "EXCEPT"), ("*", "EXCLUDE"), ("*", "REPLACE"), ("*", "RENAME"), ("*", "ILIKE")),
 }
 _FOREIGN_KINDS = {
@@ -186,6 +186,11 @@ _BEFORE_ITEM = frozenset({TokenType.COMMA, TokenType.ALIAS, TokenType.SELECT})
 _SUSPECT = frozenset({"(", ",", "AS", "FROM", "SELECT", "NOT", *(word for word, _ in FOREIGN)})
 
 ROWS = ("ROW", "ROWS")  # after a number of rows
+# The clauses behind FROM in their order, which sqlglot takes in any
+CLAUSES = {
+    **{"where": "WHERE", "group": "GROUP", "having": "HAVING", "order": "ORDER", "offset": "OFFSET", "for_": "FOR"},
+    "options": "OPTION",
+}
 VALUES = {"DEFAULT", "CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"}  # columns to sqlglot
 # What sqlglot takes at more places than T-SQL: whether a node is at one of them, and what the error names.
 MISPLACED: dict[type[exp.Expr], tuple[Callable[[Any], bool], str]] = {
@@ -292,6 +297,8 @@ class _QueryParser(TSQLParser):
             rows, only = (token.text.upper() for token in self._tokens[self._index - 2 : self._index])
             if limit.args["count"] is None or rows not in ROWS or only != "ONLY":
                 self.raise_error("Expected ROWS ONLY")
+        if top and self._curr.token_type in (TokenType.ALL, TokenType.DISTINCT):
+            raise incorrect_syntax(self._curr.text, self._curr.line)
         return limit
 
     def _parse_limit_options(self) -> exp.LimitOptions | None:
@@ -467,7 +474,13 @@ def parse_from(tokens: Tokens, part: list[Token], *, before: bool = False) -> Qu
     stands before it as `WITH ... SELECT *`."""
     first = part[0]
     star = Token(TokenType.STAR, "*", first.line, first.col, first.start, first.end)
-    return parse_query(tokens, [*part, select_token(first), star] if before else [select_token(first), star, *part])
+    query = parse_query(tokens, [*part, select_token(first), star] if before else [select_token(first), star, *part])
+    if isinstance(query.tree, exp.SetOperation):
+        raise incorrect_syntax(type(query.tree).__name__.upper(), first.line)
+    for clause, word in CLAUSES.items():
+        if clause not in ("where", "options") and query.tree.args.get(clause):
+            raise incorrect_syntax(word, first.line)
+    return query
 
 
 def _parse(method: Callable[[SqlglotParser], exp.Expr | None], part: list[Token], tokens: Tokens) -> exp.Expr:
@@ -487,10 +500,19 @@ def _parse(method: Callable[[SqlglotParser], exp.Expr | None], part: list[Token]
     for node in trees[0].walk():
         if isinstance(node, exp.Command):
             raise UnsupportedSyntax(part[0].text.upper(), line)
+        if isinstance(node, exp.Select) and (word := _misplaced_clause(node)):
+            raise incorrect_syntax(word, line)
         is_misplaced, near = MISPLACED.get(type(node), (None, ""))
         if is_misplaced is not None and is_misplaced(node):
             raise incorrect_syntax(near or node.alias or node.name, line)
     return trees[0]
+
+
+def _misplaced_clause(query: exp.Select) -> str:
+    """The word of the first clause that stands behind one that should follow it; "" without any."""
+    places = {clause: place for place, clause in enumerate(CLAUSES)}
+    written = [clause for clause, value in query.args.items() if value and clause in CLAUSES]
+    return next((CLAUSES[after] for before, after in pairwise(written) if places[after] < places[before]), "")
 
 
 def _is_reserved(name: exp.Identifier) -> bool:

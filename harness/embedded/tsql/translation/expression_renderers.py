@@ -420,9 +420,21 @@ def _window(renderer: Renderer, node: exp.Window, names: Names) -> Fragment:
         parts.append(selects.order_by(renderer, order, names, {}))
     elif inner.name.upper() not in AGGREGATES:
         raise SqlServerError(4112, inner.name)
-    if node.args.get("spec") is not None:
-        parts.append(node.args["spec"].sql("sqlite"))
+    if (spec := node.args.get("spec")) is not None:
+        _check_frame(spec, inner.name, has_order=order is not None)
+        parts.append(spec.sql("sqlite"))
     return call(renderer, str(inner.this), inner.expressions, names, over=f" OVER ({' '.join(parts)})")
+
+
+def _check_frame(spec: exp.WindowSpec, function: str, *, has_order: bool) -> None:
+    if function.upper() not in AGGREGATES:
+        raise SqlServerError(10752, function.lower())
+    if not has_order:
+        raise SqlServerError(10756)
+    if spec.args["kind"] == "GROUPS" or spec.args.get("exclude"):
+        raise SqlServerError(102, "EXCLUDE" if spec.args.get("exclude") else "GROUPS")
+    if spec.args["kind"] == "RANGE" and any(isinstance(spec.args.get(end), exp.Expr) for end in ("start", "end")):
+        raise SqlServerError(4194)
 
 
 def _subquery(renderer: Renderer, node: exp.Subquery, names: Names) -> Fragment:

@@ -18,10 +18,32 @@ def _is_aggregate(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.upper() in AGGREGATES
 
 
+def _ordered(node: exp.Select) -> list[exp.Ordered]:
+    return node.args["order"].expressions if node.args.get("order") is not None else []
+
+
+def check_places(node: exp.Select, names: Names) -> None:
+    """Raise the error of an aggregate or a windowed function where none may stand."""
+    where, group, having = (node.args.get(clause) for clause in ("where", "group", "having"))
+    if where is not None and names.outer is None and has_aggregate(where):
+        raise SqlServerError(147)
+    if any(_has(clause, exp.Window) for clause in (where, group, having) if clause is not None):
+        raise SqlServerError(4108)
+    for item in (*node.selects, *_ordered(node)):
+        for call in filter(_is_aggregate, item.walk(prune=lambda part: isinstance(part, exp.Query | exp.Window))):
+            if any(has_aggregate(value) or _has(value, exp.Query) for value in call.expressions):
+                raise SqlServerError(130)
+
+
+def _has(node: exp.Expr, kind: type[exp.Expr]) -> bool:
+    """Whether a node of this query is of a kind."""
+    return any(isinstance(part, kind) for part in node.walk(prune=lambda part: isinstance(part, exp.Query)))
+
+
 def check_groups(node: exp.Select, names: Names, columns: list[Column]) -> None:
     """Raise 8120, 8121 or 8127 for a column that is neither in an aggregate nor in GROUP BY."""
     group, having = node.args.get("group"), node.args.get("having")
-    if group is None and having is None and not any(has_aggregate(item) for item in node.selects):
+    if group is None and having is None and not any(has_aggregate(item) for item in (*node.selects, *_ordered(node))):
         return
     keys = group.expressions if group is not None else []
     known_texts = {_text(key, names) for key in keys}
@@ -43,7 +65,7 @@ def _parts(node: exp.Select, columns: list[Column]) -> Iterator[tuple[int, exp.E
     if node.args.get("having") is not None:
         yield 8121, node.args["having"].this
     shown_names = {column.name.lower() for column in columns}
-    for key in node.args["order"].expressions if node.args.get("order") is not None else ():
+    for key in _ordered(node):
         if not (isinstance(key.this, exp.Column) and not key.this.table and key.this.name.lower() in shown_names):
             yield 8127, key.this
 

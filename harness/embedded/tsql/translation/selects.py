@@ -26,7 +26,7 @@ from harness.embedded.tsql.translation.fragments import (
     common_type,
     of_column,
 )
-from harness.embedded.tsql.translation.groups import check_groups, has_aggregate
+from harness.embedded.tsql.translation.groups import check_groups, check_places, has_aggregate
 from harness.embedded.tsql.translation.renderer import Renderer, check_order, collated, grouped, guid_order
 
 Rendered = tuple[str, list[Column]]
@@ -102,6 +102,7 @@ def _select(
     renderer: Renderer, node: exp.Select, outer: Names | None, convert: Convert | None, names: Names | None = None
 ) -> Rendered:
     names = names or Names(outer=outer)
+    check_places(node, names)
     from_ = _from(renderer, node, names)
     items, columns, shown_items = _projection(renderer, node, names, convert)
     check_groups(node, names, columns)
@@ -133,6 +134,12 @@ def check_format(clause: exp.ForClause, line: int) -> None:
     if kind not in FORMATS:
         raise UnsupportedSyntax(f"FOR {kind}", line)
     FORMATS[kind].options(clause, line)
+
+
+def refuse_format(query: exp.Expr, statement: str, line: int) -> None:
+    """Raise the error of FOR in a statement that keeps the rows."""
+    if (clause := query.args.get("for_")) is not None:
+        raise SqlServerError(13602 if clause.args["kind"] == "JSON" else 6819, statement, line=line)
 
 
 def _formatted(renderer: Renderer, node: exp.Query, outer: Names | None, convert: Convert | None) -> Rendered:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
 from harness.embedded.sqltypes import INT
-from harness.embedded.tsql.translation.fragments import Fragment, Names
+from harness.embedded.tsql.translation.fragments import AGGREGATES, Fragment, Names
 from harness.embedded.tsql.translation.functions import (
     date_functions,
     date_parts,
@@ -45,10 +45,9 @@ def call(renderer: Renderer, name: str, nodes: list[exp.Expr], names: Names, ove
         elif isinstance(node, exp.Star):
             arguments.append(Fragment("*", INT))
         elif isinstance(node, exp.Distinct):
-            if len(node.expressions) != 1:
-                raise SqlServerError(102, "," if node.expressions else ")")
-            inner = renderer.value(node.expressions[0], names)
-            arguments.append(inner._replace(sql=f"DISTINCT {grouped(inner)}"))
+            if over:
+                raise SqlServerError(10759)
+            arguments.append(_distinct(renderer, name, node, names))
         elif function.takes_condition and number == 0:
             arguments.append(renderer.expression(node, names))
         else:
@@ -58,3 +57,13 @@ def call(renderer: Renderer, name: str, nodes: list[exp.Expr], names: Names, ove
     if function.render_over is None:
         raise UnsupportedSyntax(f"OVER after {name}", renderer.line)
     return function.render_over(renderer, arguments, over)
+
+
+def _distinct(renderer: Renderer, name: str, node: exp.Distinct, names: Names) -> Fragment:
+    """`DISTINCT expression`, of an aggregate"""
+    if len(node.expressions) != 1:
+        raise SqlServerError(102, "," if node.expressions else ")")
+    if name.upper() not in AGGREGATES:
+        raise SqlServerError(156, "DISTINCT")
+    inner = renderer.value(node.expressions[0], names)
+    return inner._replace(sql=f"DISTINCT {grouped(inner)}")
