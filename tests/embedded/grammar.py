@@ -75,6 +75,7 @@ STATEMENTS = {
         "«{string}|'current database'»"
     ),
     "CREATE LOGIN": "{principal} WITH PASSWORD = {string}«, DEFAULT_DATABASE = {database}|»",
+    "(": "{query}«| UNION {query}») «UNION|INTERSECT|EXCEPT» {query}",
     "ADD SIGNATURE": "TO «OBJECT::|»{object} BY CERTIFICATE {name}« WITH PASSWORD = {string}|»",
     "BACKUP MASTER KEY": "TO FILE = {string} ENCRYPTION BY PASSWORD = {string}",
     "RESTORE MASTER KEY": "FROM FILE = {string} DECRYPTION BY PASSWORD = {string} ENCRYPTION BY PASSWORD = {string}« FORCE|»",

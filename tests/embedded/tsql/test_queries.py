@@ -203,6 +203,9 @@ def test_changes_count_rows_and_convert_values(side):
         ("SELECT MAX(COUNT(*)) FROM dbo.t", 130),
         ("SELECT n FROM dbo.t WHERE ROW_NUMBER() OVER (ORDER BY n) = 1", 4108),
         ("SELECT n FROM dbo.t ORDER BY SUM(n)", 8120),
+        ("DECLARE @a int = 1, @b int = @a", 137),
+        ("EXEC sp_executesql 'SELECT 1'", 214),
+        ("EXEC sp_executesql N'SELECT @a', '@a int', 1", 214),
     ],
 )
 def test_errors_have_sql_servers_numbers(side, statement, number):

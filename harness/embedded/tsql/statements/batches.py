@@ -34,7 +34,7 @@ from harness.embedded.tsql.statements.registry import (
     register,
     register_procedure,
 )
-from harness.embedded.tsql.storage.conversion import check_assignable, converter, family, parameter_converter
+from harness.embedded.tsql.storage.conversion import UNICODE, check_assignable, converter, parameter_converter
 from harness.embedded.tsql.text.parser import (
     Expression,
     Parser,
@@ -243,18 +243,19 @@ def handle_at(parameters: Sequence[Parameter], procedure: str) -> int:
     return handle or 0
 
 
-def text_at(parameters: Sequence[Parameter], place: int) -> str:
+def text_at(parameters: Sequence[Parameter], place: int, name: str = "statement") -> str:
+    """The text of a parameter, "" for NULL; 214 for any other type than nvarchar and its like."""
     value = parameters[place].value if place < len(parameters) else None
     if value is None:
         return ""
-    if not isinstance(value, str) or family(parameters[place].type) != "text":
-        raise SqlServerError(214, "statement", "ntext/nchar/nvarchar")
-    return value
+    if parameters[place].type.name not in UNICODE:
+        raise SqlServerError(214, name, "ntext/nchar/nvarchar")
+    return str(value)
 
 
 def sp_executesql(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
     """`sp_executesql @stmt [ , @params , value ... ]`"""
-    prepared = prepare(session, text_at(parameters, 0), text_at(parameters, 1))
+    prepared = prepare(session, text_at(parameters, 0), text_at(parameters, 1, "params"))
     return (yield from _run_prepared(session, prepared, parameters, 2, sink, depth))
 
 

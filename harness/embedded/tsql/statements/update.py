@@ -33,8 +33,8 @@ from harness.embedded.tsql.text.parser import (
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects, xml_methods
 from harness.embedded.tsql.translation.binding import Binding, Plan, check
-from harness.embedded.tsql.translation.fragments import AGGREGATES, MARK, ROWID, Names, Source
-from harness.embedded.tsql.translation.groups import check_places
+from harness.embedded.tsql.translation.fragments import MARK, ROWID, Names, Source
+from harness.embedded.tsql.translation.groups import check_places, has_aggregate
 from harness.embedded.tsql.translation.renderer import Renderer
 
 _ENDS = (",", "FROM", "WHERE", "OUTPUT", "OPTION")  # of an assignment
@@ -304,15 +304,10 @@ def _check(node: Update | Delete, scope: Scope) -> None:
     for expression in (*values, node.top):
         if expression is not None:
             check(expression.tree, node.line, scope.declares)
-    if any(_is_aggregate(call) for value in values for call in value.tree.find_all(exp.Anonymous)):
+    if any(has_aggregate(value.tree) for value in values):
         raise SqlServerError(157, line=node.line)
     if node.source is not None:
         check(node.source.tree, node.line, scope.declares)
-
-
-def _is_aggregate(call: exp.Anonymous) -> bool:
-    """Whether a call is an aggregate outside a subquery."""
-    return str(call.this).upper() in AGGREGATES and call.find_ancestor(exp.Select) is None
 
 
 def _rows_of(
@@ -421,11 +416,7 @@ def _resolved(node: Change) -> tuple[Change, TargetName, exp.CTE | None]:
 def _table_under(common: exp.CTE) -> exp.Table:
     """The only table from which a common table expression selects; 4403 or 4405 if it has rows of more."""
     clauses: dict[str, Any] = common.this.args if isinstance(common.this, exp.Select) else {"group": True}
-    if any(clauses.get(clause) for clause in ("group", "distinct", "having")) or any(
-        call.this.upper() in AGGREGATES and not isinstance(call.parent, exp.Window)
-        for item in clauses["expressions"]
-        for call in item.find_all(exp.Anonymous)
-    ):
+    if any(map(clauses.get, ("group", "distinct", "having"))) or any(map(has_aggregate, clauses["expressions"])):
         raise SqlServerError(4403, common.alias)
     from_ = clauses.get("from_")
     if from_ is None or clauses.get("joins") or not isinstance(from_.this, exp.Table):

@@ -88,8 +88,10 @@ def table_of_type(tokens: Tokens) -> NamedTable | None:
 def compile_declare(node: Declare, scope: Scope) -> Step:
     """Declaring happens here, so that it takes effect also in a branch that does not run; initial values are assigned
     where the DECLARE runs. A table variable is not emptied by its DECLARE in a loop."""
-    declared = [_declared(declaration, scope, node.line) for declaration in node.declarations]
-    actions = [action for action in declared if action is not None]
+    # "Must declare the scalar variable": none knows another one of its DECLARE.
+    actions = [_assignment(declaration, scope) for declaration in node.declarations if declaration.value is not None]
+    for declaration in node.declarations:
+        _declare(declaration, scope, node.line)
 
     def run(frame: Frame) -> None:
         for action in actions:
@@ -98,22 +100,24 @@ def compile_declare(node: Declare, scope: Scope) -> Step:
     return plain(run)
 
 
-def _declared(declaration: Declaration, scope: Scope, line: int) -> Callable[[Frame], None] | None:
-    """Declare a variable; return the assignment of its initial value, if it has one."""
+def _declare(declaration: Declaration, scope: Scope, line: int) -> None:
     name = declaration.variable
     if name in scope.types or name in scope.tables or name in scope.cursors:
         raise SqlServerError(134, declaration.written, line=line)
     if declaration.is_cursor:
         scope.cursors.add(name)
-        return None
-    if declaration.table is not None:
+    elif declaration.table is not None:
         declare_table(declaration, scope, line)
-        return None
-    assert declaration.type is not None
-    scope.types[name] = declaration.type
-    if declaration.value is None:
-        return None  # it is NULL at first; DECLARE in a later round of a loop keeps its value
-    value = bounded(scalar(declaration.value, scope, declaration.type), declaration.type)
+    else:
+        assert declaration.type is not None
+        scope.types[name] = declaration.type
+
+
+def _assignment(declaration: Declaration, scope: Scope) -> Callable[[Frame], None]:
+    """The assignment of an initial value. Without one a variable is NULL at first, and DECLARE in a later round of a
+    loop keeps its value."""
+    assert declaration.value is not None and declaration.type is not None
+    name, value = declaration.variable, bounded(scalar(declaration.value, scope, declaration.type), declaration.type)
 
     def run(frame: Frame) -> None:
         frame.variables[name] = value(frame)
