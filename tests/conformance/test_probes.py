@@ -134,16 +134,16 @@ def test_a_commit_of_another_message_does_not_reset_the_count_of_rollbacks(servi
     )
     take = "RECEIVE message_body FROM dbo.TargetQueue WHERE conversation_handle = '{}';"
 
-    def roll_back(times):
-        for _ in range(times):
+    def roll_back_four_times():
+        for _ in range(4):
             with connect(autocommit=False) as connection:
                 connection.execute(take.format(poison)).fetchall()
                 connection.rollback()
 
-    roll_back(4)
+    roll_back_four_times()
     services.execute(take.format(good)).fetchall()
     assert services.execute(ENABLED).fetchval()
-    roll_back(4)
+    roll_back_four_times()
     assert services.execute(ENABLED).fetchval()
 
 

@@ -14,10 +14,10 @@ from tests.noting import NotingReporter
 CELLS = [f"i1-t{threads}-r150-p100-v2008" for threads in (1, 5, 10, 20, 30)]
 
 
-def entry(cell: str, outcome: str = "completed", *, attempt: int = 1, block: int = 1) -> journal.Entry:
+def entry(cell: str, outcome: str = "completed", *, attempt: int = 1) -> journal.Entry:
     measured = {"sent_per_s": 20.0, "processed_per_s": 10.5, "state": "valid"} if outcome == "completed" else {}
     reason = "" if measured else "the target has died"
-    return journal.Entry(cell, attempt, outcome, reason, "2026-01-01T00:00:00", 1, block=block, **measured)
+    return journal.Entry(cell, attempt, outcome, reason, "2026-01-01T00:00:00", 1, **measured)
 
 
 def test_a_page_knows_what_is_done_failed_now_and_next(tmp_path) -> None:

@@ -12,8 +12,8 @@ from harness.definitions.matrix import Cell
 NS = 1_000_000_000
 
 
-def rows(folder: Path, kind: str, cell: Cell, attempt: int = 1) -> list[dict[str, Any]]:
-    files = sorted((folder / "raw" / kind).glob(f"{cell.id}-b1-a{attempt}*.parquet"))
+def rows(folder: Path, kind: str, cell: Cell) -> list[dict[str, Any]]:
+    files = sorted((folder / "raw" / kind).glob(f"{cell.id}-b1-a1*.parquet"))
     return [row for path in files for row in pq.read_table(path).to_pylist()]
 
 
@@ -27,23 +27,21 @@ def percentile(values: list[float], quantile: float) -> float:
     return below + (above - below) * (rank - math.floor(rank))
 
 
-def cell_numbers(folder: Path, cell: Cell, attempt: int = 1) -> dict[str, float]:
-    (record,) = rows(folder, "cells", cell, attempt)
+def cell_numbers(folder: Path, cell: Cell) -> dict[str, float]:
+    (record,) = rows(folder, "cells", cell)
     start, end = record["measured_from_ns"], record["measured_to_ns"]
     window_s = (end - start) / NS
     latencies = [
         round(call["latency_ns"] / 1000)
-        for call in rows(folder, "calls", cell, attempt)
+        for call in rows(folder, "calls", cell)
         if start <= call["started_at_ns"] + call["latency_ns"] < end
     ]
     elapsed = [
         round((delivery["processed_at_ns"] - delivery["sent_at_ns"]) / 1000)
-        for delivery in rows(folder, "deliveries", cell, attempt)
+        for delivery in rows(folder, "deliveries", cell)
         if start <= delivery["sent_at_ns"] < end
     ]
-    processed = sum(
-        start <= delivery["processed_at_ns"] < end for delivery in rows(folder, "deliveries", cell, attempt)
-    )
+    processed = sum(start <= delivery["processed_at_ns"] < end for delivery in rows(folder, "deliveries", cell))
     return {
         "sent_per_s": len(latencies) / window_s,
         "processed_per_s": processed / window_s,
@@ -54,10 +52,10 @@ def cell_numbers(folder: Path, cell: Cell, attempt: int = 1) -> dict[str, float]
     }
 
 
-def page_spread(folder: Path, cell: Cell, attempt: int = 1) -> dict[str, tuple[int, int, int, int, bool | None]]:
+def page_spread(folder: Path, cell: Cell) -> dict[str, tuple[int, int, int, int, bool | None]]:
     """By instance: used dialogs, pages, dialogs on the fullest page, dialogs that share a page, handles sequential."""
     by_instance: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows(folder, "dialog_pages", cell, attempt):
+    for row in rows(folder, "dialog_pages", cell):
         by_instance[row["instance"]].append(row)
     found = {}
     for instance, dialogs in by_instance.items():
@@ -73,12 +71,12 @@ def page_spread(folder: Path, cell: Cell, attempt: int = 1) -> dict[str, tuple[i
     return found
 
 
-def latch_share(folder: Path, cell: Cell, attempt: int = 1) -> dict[tuple[str, str, str], tuple[int, float]]:
+def latch_share(folder: Path, cell: Cell) -> dict[tuple[str, str, str], tuple[int, float]]:
     """By instance, object and wait type: how often a task was seen waiting, and its share of the instance in percent."""
-    (record,) = rows(folder, "cells", cell, attempt)
+    (record,) = rows(folder, "cells", cell)
     seen = Counter(
         (row["instance"], row["object_name"] or "not resolved", row["wait_type"])
-        for row in rows(folder, "latch_waits", cell, attempt)
+        for row in rows(folder, "latch_waits", cell)
         if record["measured_from_ns"] <= row["sampled_at_ns"] < record["measured_to_ns"]
     )
     whole: Counter[str] = Counter()
@@ -87,12 +85,12 @@ def latch_share(folder: Path, cell: Cell, attempt: int = 1) -> dict[tuple[str, s
     return {key: (times, 100 * times / whole[key[0]]) for key, times in seen.items()}
 
 
-def log_writes(folder: Path, cell: Cell, attempt: int = 1) -> dict[tuple[str, str], tuple[float, float]]:
+def log_writes(folder: Path, cell: Cell) -> dict[tuple[str, str], tuple[float, float]]:
     """By instance and file: writes a second, and the mean stall of one in milliseconds."""
-    (record,) = rows(folder, "cells", cell, attempt)
+    (record,) = rows(folder, "cells", cell)
     window_s = (record["measured_to_ns"] - record["measured_from_ns"]) / NS
     return {
         (row["instance"], row["file_name"]): (row["writes"] / window_s, row["write_stall_ms"] / row["writes"])
-        for row in rows(folder, "file_io", cell, attempt)
+        for row in rows(folder, "file_io", cell)
         if row["writes"]
     }

@@ -363,7 +363,7 @@ def test_instances_in_containers_of_this_machine_are_no_other_processes(
 class FakeEvents:
     """One event, while the clients send."""
 
-    def __init__(self, tell: Any = None) -> None:
+    def __init__(self) -> None:
         self.began_at_ns = 0
 
     def begin(self, instances: Sequence[Any]) -> bool:

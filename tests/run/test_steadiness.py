@@ -8,8 +8,8 @@ from harness.run.steadiness import change, processed_error, rate_error
 TRIALS = 2000
 
 
-def trials(seed: int, parts: int = 10) -> np.ndarray:
-    return np.random.default_rng(seed).normal(1000, 50, (TRIALS, parts))
+def trials(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(1000, 50, (TRIALS, 10))
 
 
 def test_the_interval_of_independent_parts_holds_their_mean() -> None:

@@ -15,11 +15,9 @@ def code_of(row):
     return int(row.message_body.decode("utf-16-le").partition("<Code>")[2].partition("<")[0])
 
 
-def service_on_a_queue_of_its_own(instance, name="T"):
+def service_on_a_queue_of_its_own(instance):
     instance.ddl(lambda tx: ddl_services.create_queue(tx, instance.db.catalog, "dbo", "other", _ON))
-    instance.ddl(
-        lambda tx: ddl_services.create_service(tx, instance.db.catalog, name, queue="dbo.other", contracts=[C])
-    )
+    instance.ddl(lambda tx: ddl_services.create_service(tx, instance.db.catalog, "T", queue="dbo.other", contracts=[C]))
 
 
 def switch_other_queue(instance, options):

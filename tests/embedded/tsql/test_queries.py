@@ -347,7 +347,7 @@ def test_clauses_like_those_of_other_dialects_are_right(side, query):
         ("SELECT SUM(n) OVER (ROWS 1 PRECEDING) FROM dbo.t", 10756, "must have an ORDER BY"),
         ("SELECT RANK() OVER (ORDER BY n ROWS 1 PRECEDING) FROM dbo.t", 10752, "'rank' may not have"),
         ("SELECT n INTO dbo.kept FROM dbo.t FOR XML PATH", 6819, "in a SELECT INTO statement"),
-        ("DECLARE @x nvarchar(max); SELECT @x = n FROM dbo.t FOR XML PATH", 6819, "in a ASSIGNMENT statement"),
+        ("DECLARE @x nvarchar(max); SELECT @x = n FROM dbo.t FOR JSON PATH", 6819, "in a ASSIGNMENT statement"),
         ("INSERT dbo.t (n) SELECT n FROM dbo.t FOR JSON PATH", 13602, "in a INSERT statement"),
     ],
 )

@@ -19,8 +19,8 @@ def text(value):
     return Parameter("", NVARCHAR_MAX, value, False)
 
 
-def handle(value=None):
-    return Parameter("@handle", INT, value, True)
+def handle():
+    return Parameter("@handle", INT, None, True)
 
 
 @pytest.fixture

@@ -137,9 +137,10 @@ def check_format(clause: exp.ForClause, line: int) -> None:
 
 
 def refuse_format(query: exp.Expr, statement: str, line: int) -> None:
-    """Raise the error of FOR in a statement that keeps the rows."""
+    """Raise the error of FOR in a statement that keeps the rows. An assignment has that of FOR XML for both."""
     if (clause := query.args.get("for_")) is not None:
-        raise SqlServerError(13602 if clause.args["kind"] == "JSON" else 6819, statement, line=line)
+        is_json = clause.args["kind"] == "JSON" and statement != "ASSIGNMENT"
+        raise SqlServerError(13602 if is_json else 6819, statement, line=line)
 
 
 def _formatted(renderer: Renderer, node: exp.Query, outer: Names | None, convert: Convert | None) -> Rendered:
