@@ -24,32 +24,10 @@ from harness.lab import user_servers
 from harness.output.reporting import SafeConsole
 from tests.results_fixture import write_manifest
 
-COMMANDS = [
-    "matrix",
-    "run",
-    "ui",
-    "plan",
-    "simulate",
-    "calibrate",
-    "techniques",
-    "rates",
-    "aa",
-    "soak",
-    "workload",
-    "lab",
-    "doctor",
-    "monitors",
-    "serve",
-    "worker",
-    "activator",
-    "reduce",
-    "figures",
-    "report",
-    "queue-course",
-    "claims",
-    "compare",
-    "support-bundle",
-]
+COMMANDS = """
+    matrix run ui plan simulate calibrate techniques rates aa soak workload lab doctor monitors serve worker
+    activator reduce figures report queue-course claims compare support-bundle
+    """.split()  # noqa: SIM905
 LAB_COMMANDS = ["open", "up", "down", "status", "clean"]
 
 

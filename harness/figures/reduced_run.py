@@ -24,17 +24,7 @@ from harness.output.reporting import Reporter, duration
 
 TABLES = ("cells", "seconds", "gain", "waits")
 # Not every instance provides these, and older versions of the harness wrote none of them.
-OPTIONAL_TABLES = (
-    "bins",
-    "page_spread",
-    "latch_share",
-    "index_waits",
-    "spinlocks",
-    "file_io",
-    "counters",
-    "leaks",
-    "techniques",
-)
+OPTIONAL_TABLES = tuple("bins page_spread latch_share index_waits spinlocks file_io counters leaks techniques".split())  # noqa: SIM905
 # The newest columns of the reductions: tables without them were written by an older harness.
 LATEST_COLUMNS = {
     "cells": {"block", "state", "rate_per_s", "until_drained_per_s"},

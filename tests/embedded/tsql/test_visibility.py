@@ -103,16 +103,7 @@ def test_no_view_shows_what_the_session_has_no_permission_on(
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "services",
-        "transmission_queue",
-        "objects",
-        "columns",
-        "certificates",
-        "routes",
-        "database_principals",
-        "service_queues",
-    ],
+    "services transmission_queue objects columns certificates routes database_principals service_queues".split(),  # noqa: SIM905
 )
 def test_an_owner_of_the_database_sees_what_others_do_not(side: Side, sessions, name: str) -> None:
     owner = as_login(side, sessions, "owner", "priv")

@@ -407,64 +407,10 @@ def test_rows_can_be_read_again(values):
 
 
 WORDS = st.sampled_from(
-    [
-        "/",
-        "//",
-        ".",
-        "..",
-        "@",
-        "*",
-        "(",
-        ")",
-        "[",
-        "]",
-        ",",
-        "=",
-        "!=",
-        "<",
-        "|",
-        "+",
-        "-",
-        "::",
-        "a",
-        "b",
-        "o",
-        "p:a",
-        "*:b",
-        "text()",
-        "node()",
-        "count(",
-        "string(",
-        "data(",
-        "not(",
-        "1",
-        "2.5",
-        '"x"',
-        "'y'",
-        "and",
-        "or",
-        "eq",
-        "div",
-        "last()",
-        'sql:variable("@v")',
-        'sql:column("t.c")',
-        "child",
-        "self",
-        "for",
-        "$x",
-        "in",
-        "return",
-        "{",
-        "}",
-        "<a/>",
-        ":=",
-        "fn:count(",
-        "xs:int(",
-        "declare",
-        ";",
-        "is",
-        "to",
-    ]
+    """
+    / // . .. @ * ( ) [ ] , = != < | + - :: a b o p:a *:b text() node() count( string( data( not( 1 2.5 "x" 'y' and or eq
+    div last() sql:variable("@v") sql:column("t.c") child self for $x in return { } <a/> := fn:count( xs:int( declare ; is to
+    """.split()  # noqa: SIM905
 )
 CHANGES = st.sampled_from(
     ["", "delete ", "insert <n/> into ", "replace value of ", 'insert text {"x"} before ', "insert "]
