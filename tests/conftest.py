@@ -61,7 +61,8 @@ def _group(nodeid: str) -> str:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect without the garbage collector, which would look through thousands of new modules and tests again and
-    again, let it never look at them afterwards, and seldom at the rest: it took a fifteenth of the tests' time."""
+    again, let it never look at them afterwards, and seldom at the rest, which took a fifteenth of the time of the
+    tests in this process."""
     gc.disable()
     try:
         return (yield)

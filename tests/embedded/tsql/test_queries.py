@@ -202,6 +202,8 @@ def test_changes_count_rows_and_convert_values(side):
         ("SELECT SUM(CASE WHEN EXISTS (SELECT 1) THEN 1 END) FROM dbo.t", 130),
         ("SELECT MAX(COUNT(*)) FROM dbo.t", 130),
         ("SELECT n FROM dbo.t WHERE ROW_NUMBER() OVER (ORDER BY n) = 1", 4108),
+        ("SELECT n FROM dbo.t GROUP BY n HAVING MAX(COUNT(*)) > 1", 130),
+        ("UPDATE dbo.t SET n = SUM(n) OVER ()", 4108),
         ("SELECT n FROM dbo.t ORDER BY SUM(n)", 8120),
         ("DECLARE @a int = 1, @b int = @a", 137),
         ("EXEC sp_executesql 'SELECT 1'", 214),

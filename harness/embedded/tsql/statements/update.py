@@ -34,7 +34,7 @@ from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation import selects, xml_methods
 from harness.embedded.tsql.translation.binding import Binding, Plan, check
 from harness.embedded.tsql.translation.fragments import MARK, ROWID, Names, Source
-from harness.embedded.tsql.translation.groups import check_places, has_aggregate
+from harness.embedded.tsql.translation.groups import has_aggregate
 from harness.embedded.tsql.translation.renderer import Renderer
 
 _ENDS = (",", "FROM", "WHERE", "OUTPUT", "OPTION")  # of an assignment
@@ -315,8 +315,6 @@ def _rows_of(
 ) -> tuple[str, str]:
     """FROM and WHERE for the rows to change, and the alias of the target in them."""
     tree = node.source.tree if node.source is not None else None
-    if isinstance(tree, exp.Select):
-        check_places(tree, names)
     if common is not None:
         assert isinstance(tree, exp.Select)
         base, common_alias = quoted(BASE), quoted(_alias_in(tree, node.target) or common.alias)

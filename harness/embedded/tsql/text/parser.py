@@ -191,6 +191,7 @@ CLAUSES = {
     **{"where": "WHERE", "group": "GROUP", "having": "HAVING", "order": "ORDER", "offset": "OFFSET", "for_": "FOR"},
     "options": "OPTION",
 }
+_PLACES = {clause: place for place, clause in enumerate(CLAUSES)}
 VALUES = {"DEFAULT", "CURRENT_TIMESTAMP", "CURRENT_USER", "SESSION_USER", "SYSTEM_USER", "USER"}  # columns to sqlglot
 # What sqlglot takes at more places than T-SQL: whether a node is at one of them, and what the error names.
 MISPLACED: dict[type[exp.Expr], tuple[Callable[[Any], bool], str]] = {
@@ -509,10 +510,10 @@ def _parse(method: Callable[[SqlglotParser], exp.Expr | None], part: list[Token]
 
 
 def _misplaced_clause(query: exp.Select) -> str:
-    """The word of the first clause that stands behind one that should follow it; "" without any."""
-    places = {clause: place for place, clause in enumerate(CLAUSES)}
+    """The word of the first clause that stands behind one that should follow it; "" without any. sqlglot keeps the
+    clauses in the order in which it read them."""
     written = [clause for clause, value in query.args.items() if value and clause in CLAUSES]
-    return next((CLAUSES[after] for before, after in pairwise(written) if places[after] < places[before]), "")
+    return next((CLAUSES[after] for before, after in pairwise(written) if _PLACES[after] < _PLACES[before]), "")
 
 
 def _is_reserved(name: exp.Identifier) -> bool:

@@ -41,6 +41,7 @@ from harness.embedded.tsql.translation.fragments import (
 )
 from harness.embedded.tsql.translation.functions import FUNCTIONS
 from harness.embedded.tsql.translation.functions.system_functions import GLOBALS
+from harness.embedded.tsql.translation.groups import check_place
 from harness.embedded.tsql.translation.renderer import RENDERERS, Renderer, conversion_work
 
 NEVER_CURRENT = -1  # a version of the catalog: the plan is made anew for each run
@@ -486,15 +487,22 @@ def check(tree: exp.Expr, line: int, declared: Callable[[str], bool]) -> None:
             call = node.this.expression if isinstance(node.this, exp.Dot) else node.this
             if not isinstance(call, exp.Anonymous | exp.OpenJSON | exp.Subquery):
                 raise SqlServerError(102, "APPLY", line=line)
+        elif isinstance(node, exp.Window):
+            check_place(node, line)
         elif isinstance(node, exp.Anonymous):
-            # A function in a FROM clause is looked up like a table, when the query first runs.
-            place = node.parent.parent if isinstance(node.parent, exp.Dot) else node.parent
-            is_looked_up = isinstance(place, exp.Table | exp.Lateral) or xml_methods.is_method(node)
-            is_user_function = isinstance(node.parent, exp.Dot) and not function_name(node).startswith("SYS.")
-            if not is_looked_up and not is_user_function and function_name(node) not in FUNCTIONS:
-                raise SqlServerError(195, node.this, line=line)
+            _check_call(node, line)
         elif isinstance(node, exp.Parameter):
             _check_variable(node, line, declared)
+
+
+def _check_call(node: exp.Anonymous, line: int) -> None:
+    # A function in a FROM clause is looked up like a table, when the query first runs.
+    place = node.parent.parent if isinstance(node.parent, exp.Dot) else node.parent
+    is_looked_up = isinstance(place, exp.Table | exp.Lateral) or xml_methods.is_method(node)
+    is_user_function = isinstance(node.parent, exp.Dot) and not function_name(node).startswith("SYS.")
+    if not is_looked_up and not is_user_function and function_name(node) not in FUNCTIONS:
+        raise SqlServerError(195, node.this, line=line)
+    check_place(node, line)
 
 
 def refuse_order(query: exp.Expr, line: int) -> None:

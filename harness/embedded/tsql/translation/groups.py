@@ -9,9 +9,14 @@ from harness.embedded.sqltypes import Column
 from harness.embedded.tsql.translation.fragments import AGGREGATES, Names
 
 
+def _own_parts(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The nodes of an expression, but for what is inside a subquery or a windowed function."""
+    return node.walk(prune=lambda part: isinstance(part, (exp.Query, exp.Window)))
+
+
 def has_aggregate(node: exp.Expr) -> bool:
     """Whether an expression has an aggregate of its own query, without OVER."""
-    return any(map(_is_aggregate, node.walk(prune=lambda part: isinstance(part, exp.Query | exp.Window))))
+    return any(map(_is_aggregate, _own_parts(node)))
 
 
 def _is_aggregate(node: exp.Expr) -> bool:
@@ -22,22 +27,20 @@ def _ordered(node: exp.Select) -> list[exp.Ordered]:
     return node.args["order"].expressions if node.args.get("order") is not None else []
 
 
-def check_places(node: exp.Select, names: Names) -> None:
-    """Raise the error of an aggregate or a windowed function where none may stand."""
-    where, group, having = (node.args.get(clause) for clause in ("where", "group", "having"))
-    if where is not None and names.outer is None and has_aggregate(where):
-        raise SqlServerError(147)
-    if any(_has(clause, exp.Window) for clause in (where, group, having) if clause is not None):
-        raise SqlServerError(4108)
-    for item in (*node.selects, *_ordered(node)):
-        for call in filter(_is_aggregate, item.walk(prune=lambda part: isinstance(part, exp.Query | exp.Window))):
-            if any(has_aggregate(value) or _has(value, exp.Query) for value in call.expressions):
-                raise SqlServerError(130)
-
-
-def _has(node: exp.Expr, kind: type[exp.Expr]) -> bool:
-    """Whether a node of this query is of a kind."""
-    return any(isinstance(part, kind) for part in node.walk(prune=lambda part: isinstance(part, exp.Query)))
+def check_place(node: exp.Expr, line: int) -> None:
+    """Raise the error of an aggregate or a windowed function that stands where none may."""
+    around = node.find_ancestor(exp.Select, exp.Where, exp.Group, exp.Having, exp.Join)
+    if isinstance(node, exp.Window):
+        if not isinstance(around, exp.Select):
+            raise SqlServerError(4108, line=line)
+    elif _is_aggregate(node) and not isinstance(node.parent, exp.Window):
+        # Inside a query of another one it may be an aggregate of that.
+        query = node.find_ancestor(exp.Select)
+        if isinstance(around, exp.Where) and query is not None and query.find_ancestor(exp.Select) is None:
+            raise SqlServerError(147, line=line)
+        inner = (part for value in node.expressions for part in _own_parts(value))
+        if any(isinstance(part, exp.Query) or _is_aggregate(part) for part in inner):
+            raise SqlServerError(130, line=line)
 
 
 def check_groups(node: exp.Select, names: Names, columns: list[Column]) -> None:

@@ -26,7 +26,7 @@ from harness.embedded.tsql.translation.fragments import (
     common_type,
     of_column,
 )
-from harness.embedded.tsql.translation.groups import check_groups, check_places, has_aggregate
+from harness.embedded.tsql.translation.groups import check_groups, has_aggregate
 from harness.embedded.tsql.translation.renderer import Renderer, check_order, collated, grouped, guid_order
 
 Rendered = tuple[str, list[Column]]
@@ -102,7 +102,6 @@ def _select(
     renderer: Renderer, node: exp.Select, outer: Names | None, convert: Convert | None, names: Names | None = None
 ) -> Rendered:
     names = names or Names(outer=outer)
-    check_places(node, names)
     from_ = _from(renderer, node, names)
     items, columns, shown_items = _projection(renderer, node, names, convert)
     check_groups(node, names, columns)
