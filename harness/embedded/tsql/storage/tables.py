@@ -236,7 +236,8 @@ class Table:
         """The definition as the store keeps it."""
         columns = [(d.name, *d.type, d.nullable, d.identity, d.default, d.default_name) for d in self.definitions]
         keys = (self.primary_key, self.primary_key_name, self.unique)
-        rules = (self.indexes, self.checks, self.references, self.primary_key_is_clustered)
+        is_clustered = () if self.primary_key_is_clustered else (False,)  # of most tables as older versions wrote it
+        rules = (self.indexes, self.checks, self.references, *is_clustered)
         return (self.schema, self.name, self.database_name, columns, *keys, self.create_time_ns, *rules)
 
     @staticmethod
@@ -257,7 +258,7 @@ class Table:
             references=[
                 Reference(name, list(columns), tuple(parent), list(keys)) for name, columns, parent, keys in references
             ],
-            primary_key_is_clustered=all(is_clustered),  # rows of older versions do not say it
+            primary_key_is_clustered=all(is_clustered),
         )
 
     @staticmethod
