@@ -69,17 +69,31 @@ def test_a_lock_is_released_as_often_as_it_was_taken(side):
         side.run("EXECUTE sp_releaseapplock @Resource = N'r', @LockOwner = 'Session'")
         assert side.rows(take("Exclusive", "Session"), other) == [(status,)]
     assert side.error("EXECUTE sp_releaseapplock 'r', 'Session'").number == 1223
-    assert side.error("EXECUTE sp_releaseapplock 'r'").number == 1223
 
 
 @pytest.mark.parametrize(
-    ("arguments", "number"),
+    ("call", "number"),
     [
-        ("@LockMode = 'Exclusive', @LockOwner = 'Session'", 201),
-        ("@Resource = N'r', @LockMode = 'IntentUpdate', @LockOwner = 'Session'", 1225),
-        ("@Resource = N'r', @LockMode = 'Shared', @LockOwner = 'Nobody'", 1226),
-        ("@Resource = N'r', @LockMode = 'Exclusive', @LockOwner = 'Session', @DbPrincipal = 'dbo'", 50001),
+        ("sp_getapplock N'r', 'IntentUpdate', 'Session'", 15625),
+        ("sp_getapplock N'r', 'Shared', 'Nobody'", 15625),
+        ("sp_getapplock N'r', 'Shared'", 15626),
+        ("sp_getapplock NULL, 'Shared', 'Session'", 1224),
+        ("sp_getapplock N'r', 'Shared', 'Session', -5", 1227),
+        ("sp_releaseapplock N'r', 'Nobody'", 15625),
+        ("sp_releaseapplock N'r', 'Session'", 1223),
+        ("sp_releaseapplock NULL, 'Session'", 1224),
+        ("sp_releaseapplock N'r'", 3918),
     ],
 )
-def test_what_makes_no_sense_is_an_error(side, arguments, number):
-    assert side.error(f"EXECUTE sp_getapplock {arguments}").number == number
+def test_what_makes_no_sense_has_a_message_and_the_status_999_as_others_have_measured(side, call, number):
+    results = side.results(f"DECLARE @status int; EXECUTE @status = {call}; SELECT @status, @@ERROR")
+    assert [message.number for message in results.messages] == [number]
+    assert results.sets[-1][1] == [(-999, 0)]
+
+
+def test_an_error_goes_to_catch_and_a_principal_is_refused_by_name(side):
+    batch = (
+        "BEGIN TRY EXEC sp_releaseapplock 'r' END TRY BEGIN CATCH SELECT ERROR_NUMBER(), ERROR_PROCEDURE() END CATCH"
+    )
+    assert side.rows(batch) == [(3918, "xp_userlock")]
+    assert side.error("EXEC sp_getapplock N'r', 'Shared', 'Session', 0, 'dbo'").number == 50001

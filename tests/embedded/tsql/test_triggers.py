@@ -203,7 +203,7 @@ def test_with_xact_abort_off_an_error_in_a_trigger_ends_its_statement_alone(side
 
 @pytest.mark.parametrize(("begin", "state"), [("", 0), ("BEGIN TRAN;", -1)])
 def test_try_catches_the_error_of_a_trigger_in_a_doomed_transaction(side, begin, state):
-    side.run(FAILS.format("SELECT 1 / 0;"))
+    side.run(FAILS.format("DECLARE @zero int = 0; SET @zero = 1 / @zero;"))
     rows = side.rows(
         f"""{begin} BEGIN TRY INSERT INTO dbo.t (n) VALUES (1); END TRY
         BEGIN CATCH SELECT ERROR_NUMBER(), ERROR_PROCEDURE(), XACT_STATE(); IF @@TRANCOUNT > 0 ROLLBACK; END CATCH;"""
@@ -498,7 +498,6 @@ def test_an_instead_of_trigger_for_update_and_delete_keeps_the_rows(instead):
     assert instead.rows("SELECT a FROM dbo.log") == [("old x",), ("new y",), ("old x",)]
     instead.run("ALTER TABLE dbo.t DISABLE TRIGGER kept; DELETE dbo.t; ALTER TABLE dbo.t ENABLE TRIGGER ALL")
     assert instead.rows("SELECT a FROM dbo.t") == []
-    assert instead.error("ALTER TABLE dbo.t DISABLE TRIGGER nothing").number == 1088
 
 
 def test_a_table_has_one_instead_of_trigger_for_each_event(instead):

@@ -23,6 +23,7 @@ from harness.embedded.tsql.storage.tables import Table
 # trigger, and our own bugs end the batch and doom the transaction even with XACT_ABORT OFF.
 XML_ERRORS = frozenset({6335, 6359, 9400, 9402, 9420, 9436, 9437, 9448, 9459})
 DOOMING_ERRORS = frozenset({241, 242, 244, 245, 248, 1205, 3609, 3616, 8114, 8169, DEFECT}) | XML_ERRORS
+ENDS_BATCH = DOOMING_ERRORS | {628, 8144}
 # These end the procedure or the EXECUTE of a text in which they occur, but neither its caller nor the transaction, as
 # text that does not parse does: names that are not found, or are in a database that the session may not enter.
 SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 916, 1087, 4104, 4121, 4145})
@@ -126,7 +127,7 @@ class Session:
         self.tran_count = 0
         self.captures = False  # results, for INSERT ... EXECUTE
         self.transaction_name = ""
-        self.savepoints: dict[str, Mark] = {}
+        self.savepoints: list[tuple[str, Mark]] = []  # names in lower case; several may have the same
         self.doomed = False
         self.row_count = 0
         self.error_number = 0
@@ -203,7 +204,7 @@ class Session:
         """Whether an error outside TRY ends the batch, with all that is called in it."""
         if error.ends_batch or isinstance(error, RaisedError):
             return error.ends_batch
-        return self.options.xact_abort or error.severity in range(17, 26) or error.number in DOOMING_ERRORS
+        return self.options.xact_abort or error.severity in range(17, 26) or error.number in ENDS_BATCH
 
     def after_abort(self, error: SqlServerError) -> None:
         """Roll the transaction back if the error that ended the batch does so."""
@@ -310,6 +311,7 @@ class Frame:
         "procedure",
         "return_value",
         "session",
+        "severity",
         "sink",
         "sqlite",
         "tables",
@@ -332,9 +334,16 @@ class Frame:
         self.tables: dict[str, str] = {}  # of table variables that may have rows: name -> quoted name in SQLite
         self.numbers: dict[str, int] = {}  # the next ones of IDENTITY columns of table variables
         self.cursors: dict[str, Cursor] = {}
-        self.return_value: Any = 0  # of a procedure an int
+        self.return_value: Any = None  # of RETURN
+        self.severity = 10  # of the worst error of its own statements, 10 without one
         self.assigned: Mapping[str, bool] | None = None  # in a trigger: which columns of its table the change assigns
         self.declared: Mapping[str, str] = {}  # table variables and their columns, as SQLite declares them
+
+    @property
+    def status(self) -> int:
+        """The status of a procedure. Without RETURN it tells of the worst error of its own statements, also where its
+        CATCH has handled that: -6 for severity 16, as others have measured on SQL Server 2025."""
+        return 10 - self.severity if self.return_value is None else self.return_value
 
     def user_table(self, parts: tuple[str, ...]) -> Table | None:
         """The user table, or the session's temporary table, of that name."""
@@ -389,6 +398,12 @@ class Frame:
         for _ in self.send_in_pieces(columns, rows, len(rows) or 1):
             pass
 
+    def begin_rows(self, columns: Sequence[Column]) -> None:
+        """Send the columns of a result set whose rows cannot be computed; in TRY it is one without rows."""
+        self.sink.columns(shown(typed(columns, ())))
+        if self.session.try_depth:
+            self.sink.done(None if self.session.options.nocount else 0, in_procedure=self.depth > 0)
+
     def send_in_pieces(self, columns: Sequence[Column], rows: Rows, size: int = ROWS_A_PIECE) -> Waiting[None]:
         """Send a result set, so many rows at a time, as the client reads them."""
         session, sink = self.session, self.sink
@@ -431,6 +446,8 @@ class Frame:
         session = self.session
         if error.frame is None:
             error.frame = self
+        if error.frame is self:
+            self.severity = max(self.severity, error.severity)
         if error.procedure is None:
             error.procedure = self.procedure
             error.line = error.line or line

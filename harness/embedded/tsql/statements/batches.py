@@ -15,7 +15,7 @@ from harness.embedded.sqltypes import INT, Parameter, ResultSink, SqlType
 from harness.embedded.tsql.instance import manual
 from harness.embedded.tsql.instance.instance import BATCH_CACHED_LENGTH
 from harness.embedded.tsql.session.session import DEFAULTS, Frame, Options, Session
-from harness.embedded.tsql.session.steps import Scope, Step, sequence, waiting
+from harness.embedded.tsql.session.steps import Scope, Step, sequence
 from harness.embedded.tsql.statements.options import SetOption
 from harness.embedded.tsql.statements.procedures import (
     DEFAULT,
@@ -155,7 +155,7 @@ class PreparedCall(NamedTuple):
 class Prepared:
     """A compiled text with parameters."""
 
-    length: int  # characters of the text and the declarations
+    query: str  # its declarations and text
     parameters: list[ProcedureParameter]
     names: list[str]
     types: list[SqlType]
@@ -185,7 +185,7 @@ def prepare(session: Session, text: str, declarations: str) -> Prepared:
             if parameter.default is not None
         }
         step = compile_batch(text, replace(options, parseonly=False), types, find_type)
-        prepared = Prepared(len(key[1]), parameters, list(types), list(types.values()), defaults, step)
+        prepared = Prepared(f"({declarations}){text}", parameters, list(types), list(types.values()), defaults, step)
         session.instance.keep_batch(key, prepared)
     return prepared
 
@@ -197,13 +197,13 @@ def _run_prepared(  # noqa: PLR0917
     frame = Frame(session, session.database, sink, "", depth)
     names, types = prepared.names, prepared.types
     arguments = parameters[first:]
-    if len(arguments) > len(names):
-        raise SqlServerError(8144, "sp_executesql")
     places: dict[str, int] = {}
+    unknown: list[Parameter] = []
     for number, parameter in enumerate(arguments):
-        name = parameter.name.lower() or names[number]
+        name = parameter.name.lower() or (names[number] if number < len(names) else "")
         if name not in names:
-            raise SqlServerError(8145, parameter.name, "sp_executesql")
+            unknown.append(parameter)
+            continue
         target = types[names.index(name)]
         convert = parameter_converter(parameter.type, target)
         frame.variables[name] = parameter.value if convert is None else convert(parameter.value)
@@ -212,8 +212,10 @@ def _run_prepared(  # noqa: PLR0917
         if declared.name not in frame.variables:
             default = prepared.defaults.get(declared.name)
             if default is None and not declared.output:
-                raise SqlServerError(8178, declared.written)
+                raise SqlServerError(8178, prepared.query, declared.written)
             frame.variables[declared.name] = None if default is None else default(frame)
+    if unknown:
+        raise SqlServerError(8144, "", state=2)
     options, database, context = session.options, session.database, session.guard
     impersonated, session.impersonated = session.impersonated, []
     try:
@@ -263,7 +265,7 @@ def sp_prepare(session: Session, parameters: Sequence[Parameter], sink: ResultSi
     """`sp_prepare @handle OUTPUT, @params, @stmt [ , options ]`"""
     handle_at(parameters, "sp_prepare")
     prepared = prepare(session, text_at(parameters, 2), text_at(parameters, 1))
-    return {0: (INT, session.prepared.keep(prepared, prepared.length))}
+    return {0: (INT, session.prepared.keep(prepared, len(prepared.query)))}
     yield  # makes this a generator like the others
 
 
@@ -271,7 +273,7 @@ def sp_prepexec(session: Session, parameters: Sequence[Parameter], sink: ResultS
     """`sp_prepexec @handle OUTPUT, @params, @stmt [ , value ... ]`; unprepares a handle that is given."""
     session.prepared.drop(handle_at(parameters, "sp_prepexec"))
     prepared = prepare(session, text_at(parameters, 2), text_at(parameters, 1))
-    handle = session.prepared.keep(prepared, prepared.length)
+    handle = session.prepared.keep(prepared, len(prepared.query))
     outputs = yield from _run_prepared(session, prepared, parameters, 3, sink, depth)
     return {0: (INT, handle), **outputs}
 
@@ -396,9 +398,15 @@ def compile_execute(node: Execute, scope: Scope) -> Step:
         def returned(called: Frame) -> None:
             _take_variables(frame, node, scope, program, called.variables)
             if node.status:
-                frame.variables[node.status] = called.return_value
+                frame.variables[node.status] = called.status
 
         return call(session, procedure, parts, shape(frame), values, frame.sink, frame.depth + 1, returned)
+
+    def count_arguments(parts: tuple[str, ...], frame: Frame) -> None:
+        """Raise 8144 before the batch runs, if the procedure exists."""
+        procedure = frame.instance.called(parts, frame.database, frame.session.guard)
+        if procedure is not None and len(names) > len(compiled(procedure).names) > 0:
+            raise SqlServerError(8144, procedure.name, state=2)
 
     def system(frame: Frame, parts: tuple[str, ...], values: list[Any]) -> Waiting[None]:
         if frame.session.options.fmtonly and parts[-1].lower() not in _OF_TEXTS:
@@ -407,12 +415,21 @@ def compile_execute(node: Execute, scope: Scope) -> Step:
             Parameter(argument.name, NVARCHAR_MAX if type_ in (None, DEFAULT) else type_, value, argument.output)
             for type_, value, argument in zip(shape(frame)[1], values, node.arguments, strict=True)
         ]
-        status, outputs = yield from call_system(frame.session, parts, parameters, frame.sink, frame.depth + 1)
+        try:
+            status, outputs = yield from call_system(frame.session, parts, parameters, frame.sink, frame.depth + 1)
+        except SqlServerError as error:
+            if node.status and parts[-1].lower() == "sp_executesql":
+                frame.variables[node.status] = error.number
+            raise
         _take_outputs(frame, node, scope, outputs)
+        if parts[-1].lower() not in _OF_TEXTS:
+            frame.session.error_number = 0
         if node.status:
             frame.variables[node.status] = status
 
-    return waiting(run)
+    if not isinstance(node.procedure, str):
+        scope.plans_before(node.line, partial(count_arguments, node.procedure), lambda frame: False)
+    return Step(run, keeps_error=True)
 
 
 def _argument_of(argument: Argument, scope: Scope, line: int) -> Any:
@@ -483,4 +500,4 @@ def compile_execute_string(node: ExecuteString, scope: Scope) -> Step:
             session.options, session.database = options, database
             session.guard, session.impersonated = context, impersonated
 
-    return waiting(run)
+    return Step(run, keeps_error=True)

@@ -372,6 +372,8 @@ class Use(Statement):
 
 def parse_use(parser: Parser) -> Statement:
     """`USE database`"""
+    if parser.tokens.is_procedure:
+        raise SqlServerError(154, line=parser.line)
     return Use(parser.line, parser.tokens.name())
 
 
@@ -380,8 +382,6 @@ def compile_use(node: Use, scope: Scope) -> Step:
     scope.leaves_database = True
 
     def run(frame: Frame) -> None:
-        if frame.depth and frame.procedure:
-            raise SqlServerError(154, "USE database")
         frame.session.use(node.database, frame.sink)
         frame.database = frame.session.database
 

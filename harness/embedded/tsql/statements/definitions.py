@@ -246,15 +246,24 @@ def register_drop(
     define("|".join(f"DROP {word}" for word in kind.split("|")))(parse)
 
 
+_FINDERS: dict[str, Callable[[Frame, ObjectName], Any]] = {}  # of tables, procedures ..., by kind
+
+
 def register_drop_of_found(
     words: str, kind: str, find: Callable[[Frame, ObjectName], Any], drop: Callable[[Frame, Transaction, Any], None]
 ) -> None:
-    """Register the DROP of tables or procedures: IF EXISTS, several at once, error 3701 for one that is missing."""
+    """Register the DROP of tables or procedures: IF EXISTS, several at once; 3701 for one that is missing, 3705 for
+    something else of that name."""
+    _FINDERS[kind] = find
 
     def work(frame: Frame, tx: Transaction, name: ObjectName) -> None:
         item = find(frame, name)
         if item is None:
-            raise SqlServerError(3701, kind, ".".join(name))
+            written = ".".join(name)
+            for other, find_other in _FINDERS.items():
+                if find_other(frame, name) is not None:
+                    raise SqlServerError(3705, kind.upper(), written, written, other, other.upper())
+            raise SqlServerError(3701, kind, written)
         drop(frame, tx, item)
 
     check = partial(dropping_from_schema, kind)

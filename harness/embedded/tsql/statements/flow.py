@@ -7,13 +7,11 @@ from typing import Any
 
 from harness.embedded.errors import CATALOGUE, FATAL, ErrorText, RaisedError, SqlServerError, UnsupportedSyntax, let_go
 from harness.embedded.runtime.tasks import MILLISECOND, Delay, Waiting
-from harness.embedded.sqltypes import INT, SqlType
+from harness.embedded.sqltypes import INT, MAX, SqlType
 from harness.embedded.tsql.session.session import SCOPE_ERRORS, Frame
 from harness.embedded.tsql.session.steps import Scope, Signal, Step, plain, waiting
 from harness.embedded.tsql.statements.registry import register
-from harness.embedded.tsql.storage.conversion import INTEGER_RANGES
-from harness.embedded.tsql.storage.conversion import convert as convert_value
-from harness.embedded.tsql.storage.moments import TICKS_A_DAY, ticks
+from harness.embedded.tsql.storage.conversion import ANSI, INTEGER_RANGES, UNICODE
 from harness.embedded.tsql.text.parser import (
     Expression,
     Parser,
@@ -35,6 +33,7 @@ NUMBER_MIN = 13000  # of a message that RAISERROR finds by its number
 NAME_ERRORS = SCOPE_ERRORS - {916}
 SEVERITY_MAX = 25
 ARGUMENTS_MAX = 20
+NULL_STATUS = 282  # RETURN NULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,12 @@ def parse_return(parser: Parser) -> Statement:
 @register("RETURN", parse_return, Return)
 def compile_return(node: Return, scope: Scope) -> Step:
     if node.value is None:
-        return plain(lambda frame: Signal.RETURN)
+
+        def leave(frame: Frame) -> Signal:
+            frame.session.row_count = 0
+            return Signal.RETURN
+
+        return plain(leave)
     if scope.returns is not None:
         returned = scalar(node.value, scope, scope.returns)
 
@@ -182,38 +186,77 @@ def compile_return(node: Return, scope: Scope) -> Step:
     value = scalar(node.value, scope, INT)
 
     def run(frame: Frame) -> Signal:
-        frame.return_value = value(frame) or 0
+        status = value(frame)
+        if status is None:
+            name = frame.procedure.rpartition(".")[2]
+            frame.sink.message(NULL_STATUS, 0, 1, CATALOGUE[NULL_STATUS].text % name, frame.procedure, node.line)
+        frame.return_value = status or 0
         return Signal.RETURN
 
     return plain(run)
 
 
+_DELAY = re.compile(
+    r"\s*(?:(?P<h>\d\d?):(?P<m>\d\d?)(?::(?P<s>\d\d?)(?:\.(?P<fraction>\d{1,3})|:(?P<ms>\d{1,3}))?)?(?P<half>\s+[AP]M)?)?\s*",
+    re.IGNORECASE,
+)
+FOR_EVER_S = 10**9
+
+
+def _delay_ms(text: str) -> int | None:
+    """The milliseconds of `hh:mm[:ss[.mmm]]`, 0 of an empty text; None if it is no such text."""
+    if (match := _DELAY.fullmatch(text)) is None:
+        return None
+    hours, minutes, seconds = (int(match[part] or 0) for part in "hms")
+    if (half := (match["half"] or "").strip().upper()) and 1 <= hours <= 12:
+        hours = hours % 12 + 12 * (half == "PM")
+    if hours > 23 or minutes > 59 or seconds > 59:
+        return None
+    return ((hours * 60 + minutes) * 60 + seconds) * 1000 + int(match["ms"] or (match["fraction"] or "").ljust(3, "0"))
+
+
 @dataclass(frozen=True, slots=True)
 class WaitForDelay(Statement):
-    delay: Expression
+    delay_ms: int
+    variable: str  # "" for a constant
 
 
 def parse_waitfor_delay(parser: Parser) -> Statement:
-    """`WAITFOR DELAY 'hh:mm:ss[.mmm]' | @v`"""
-    return WaitForDelay(parser.line, parser.expression())
+    """`WAITFOR DELAY 'hh:mm[:ss[.mmm]]' | @v`"""
+    tokens, line = parser.tokens, parser.line
+    if tokens.at_variable():
+        return WaitForDelay(line, 0, tokens.variable())
+    text = tokens.string()
+    if (delay_ms := _delay_ms(text)) is None:
+        raise SqlServerError(148, text, line=line)
+    return WaitForDelay(line, delay_ms, "")
+
+
+def _variable_ms(value: Any, type_: SqlType) -> int:
+    """The delay that a variable says: a text, the time of a datetime, or a number of seconds; the error is that which
+    others have measured on SQL Server 2022."""
+    if type_.name in ("int", "smallint"):
+        return (FOR_EVER_S if value < 0 else value) * 1000
+    if type_.name not in {"datetime"} | UNICODE | ANSI:
+        raise SqlServerError(9815, type_.name, state=0)
+    delay_ms = None if type_.length == MAX else _delay_ms(value[11:] if type_.name == "datetime" else value)
+    if delay_ms is None:
+        raise SqlServerError(241)
+    return delay_ms
 
 
 @register("WAITFOR DELAY", parse_waitfor_delay, WaitForDelay)
 def compile_wait_for_delay(node: WaitForDelay, scope: Scope) -> Step:
-    moment = SqlType("time", scale=7)
-    delay = scalar(node.delay, scope)
+    type_ = scope.type_of(node.variable, node.line) if node.variable else None
 
     def run(frame: Frame) -> Waiting[None]:
-        delay_text = delay(frame)
-        if delay_text is None:
-            raise SqlServerError(148, "")
-        text = convert_value(delay_text, static_type(node.delay, scope, frame), moment)
-        duration_ms = ticks(f"1900-01-01 {text}") % TICKS_A_DAY // 10_000
+        value = frame.variables[node.variable] if type_ is not None else None
+        delay_ms = node.delay_ms if type_ is None or value is None else _variable_ms(value, type_)
         engine = frame.instance.engine
         task = engine.scheduler.current
         engine.waits.begin(task, "WAITFOR", engine.clock.now_ns)
         try:
-            yield Delay(duration_ms * MILLISECOND)
+            yield Delay(delay_ms * MILLISECOND)
         finally:
             engine.waits.end(task, engine.clock.now_ns)
 

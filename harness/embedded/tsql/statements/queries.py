@@ -40,6 +40,8 @@ from harness.embedded.tsql.translation.closures import Evaluate
 from harness.embedded.tsql.translation.fragments import AGGREGATES, Fragment
 from harness.embedded.tsql.translation.renderer import Renderer
 
+PERMISSION_SEVERITY = 14  # of errors that say that the session may not read something
+
 
 @dataclass(frozen=True, slots=True)
 class Select(Statement):
@@ -131,7 +133,12 @@ def compile_select(node: Select, scope: Scope) -> Step:
             return None
         if reads:
             frame.session.begin_implicitly()
-        rows = plan.rows(frame)
+        try:
+            rows = plan.rows(frame)
+        except SqlServerError as error:
+            if error.severity != PERMISSION_SEVERITY:  # SQL Server sends the columns before it computes the rows
+                frame.begin_rows(plan.columns)
+            raise
         if len(rows) > ROWS_A_PIECE:
             return frame.send_in_pieces(plan.columns, rows)
         frame.send(plan.columns, rows)

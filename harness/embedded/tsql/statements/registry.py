@@ -75,4 +75,6 @@ def call_system(
     if system is None:
         raise SqlServerError(2812, ".".join(parts))
     answer = yield from system(session, parameters, sink, depth)
-    return (answer, {}) if isinstance(answer, int) else (0, answer)
+    if isinstance(answer, int):
+        return answer, {}
+    return session.error_number if parts[-1].lower() == "sp_executesql" else 0, answer  # of its last statement

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from sqlglot import exp
+
 from harness.embedded.broker.ddl import new_object_id
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.errors import SqlServerError, UnsupportedSyntax
@@ -166,7 +168,7 @@ def _switching(parser: Parser) -> Alteration:
     names = [] if tokens.accept("ALL") else tokens.comma_separated(tokens.object_name)
 
     def work(frame: Frame, tx: Transaction, table: Table) -> None:
-        triggers.switch(frame, tx, table, names, is_disabled=is_disabled)
+        triggers.switch(frame, tx, table, names, is_disabled=is_disabled, in_alter=True)
 
     return work
 
@@ -628,5 +630,7 @@ def _default(parser: Parser) -> str:
     if tokens.accept("NULL"):
         return "NULL"
     default_tokens = tokens.take_until(DEFAULT_ENDS)
-    parse_expression(tokens, default_tokens)
+    tree = parse_expression(tokens, default_tokens).tree
+    if (column := tree.find(exp.Column)) is not None:
+        raise SqlServerError(128, column.name, line=default_tokens[0].line)
     return tokens.text[default_tokens[0].start : default_tokens[-1].end + 1]

@@ -7,14 +7,20 @@ from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.tsql.session.session import Frame
 from harness.embedded.tsql.session.steps import Scope, Step, plain, waiting
 from harness.embedded.tsql.statements.registry import register
+from harness.embedded.tsql.storage.conversion import ANSI, UNICODE
 from harness.embedded.tsql.text.parser import Parser, Statement, at_statement_end
+
+NAME_LENGTH_MAX = 32  # characters of the name of a transaction or savepoint
 
 
 def _parse_name(parser: Parser) -> str:
     tokens = parser.tokens
     if tokens.at_variable():
         return tokens.variable()
-    return "" if at_statement_end(parser) else tokens.name()
+    name = "" if at_statement_end(parser) else tokens.name()
+    if len(name) > NAME_LENGTH_MAX:
+        raise SqlServerError(103, "identifier", name[:30], NAME_LENGTH_MAX, state=2, line=parser.line)
+    return name
 
 
 def _parse_end(parser: Parser) -> str:
@@ -25,9 +31,18 @@ def _parse_end(parser: Parser) -> str:
     return _parse_name(parser)
 
 
-def _name(frame: Frame, name: str) -> str:
-    """The name of a transaction, written or in a variable."""
-    return str(frame.variables[name] or "") if name.startswith("@") else name
+def _check_variable(name: str, line: int, scope: Scope) -> None:
+    if name.startswith("@") and (type_ := scope.type_of(name, line)).name not in UNICODE | ANSI:
+        raise SqlServerError(3914, type_.name, state=0, line=line)
+
+
+def _name(frame: Frame, name: str) -> str | None:
+    """The name of a transaction or savepoint; None without one, or in a variable that is NULL. The rules of names are
+    those that others have measured on SQL Server 2025."""
+    if not name.startswith("@"):
+        return name.rstrip() or None
+    value = frame.variables[name]
+    return None if value is None else str(value)[:NAME_LENGTH_MAX].rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +57,8 @@ def parse_begin_transaction(parser: Parser) -> Statement:
 
 @register("BEGIN TRAN|BEGIN TRANSACTION", parse_begin_transaction, BeginTransaction)
 def compile_begin(node: BeginTransaction, scope: Scope) -> Step:
-    if node.name.startswith("@"):
-        scope.type_of(node.name, node.line)
-    return plain(lambda frame: frame.session.begin(_name(frame, node.name)))
+    _check_variable(node.name, node.line, scope)
+    return plain(lambda frame: frame.session.begin(_name(frame, node.name) or ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,22 +104,28 @@ def parse_rollback(parser: Parser) -> Statement:
 
 @register("ROLLBACK", parse_rollback, RollbackTransaction)
 def compile_rollback(node: RollbackTransaction, scope: Scope) -> Step:
+    """A rollback to a savepoint takes it and all later ones away. Its name is looked for without regard to case, the
+    name of a transaction with regard to it."""
+    _check_variable(node.name, node.line, scope)
+
     def run(frame: Frame) -> None:
         session = frame.session
         session.row_count = 0
         if session.tx is None:
             raise SqlServerError(3903)
         name = _name(frame, node.name)
-        if name and name.lower() in session.savepoints:
+        places = [
+            place for place, (savepoint, _) in enumerate(session.savepoints) if name and savepoint == name.lower()
+        ]
+        if places:
             if session.doomed:
                 raise SqlServerError(3931)
-            mark = session.savepoints[name.lower()]
-            session.tx.rollback_to(mark)
-            session.savepoints = {savepoint: at for savepoint, at in session.savepoints.items() if at <= mark}
+            session.tx.rollback_to(session.savepoints[places[-1]][1])
+            del session.savepoints[places[-1] :]
         elif session.captures:
             raise SqlServerError(3915)
-        elif name and name.lower() != session.transaction_name.lower():
-            raise SqlServerError(6401, name)
+        elif name is not None and (not name or name != session.transaction_name):
+            raise SqlServerError(6401, name, state=1 if name else 2)
         else:
             session.rollback()
 
@@ -128,12 +148,15 @@ def parse_save(parser: Parser) -> Statement:
 
 @register("SAVE", parse_save, SaveTransaction)
 def compile_save(node: SaveTransaction, scope: Scope) -> Step:
+    _check_variable(node.name, node.line, scope)
+
     def run(frame: Frame) -> None:
         session = frame.session
         if session.tx is None:
-            raise SqlServerError(628)
+            raise SqlServerError(628, state=0)
         if session.doomed:
             raise SqlServerError(3930)
-        session.savepoints[_name(frame, node.name).lower()] = session.tx.mark()
+        if (name := _name(frame, node.name)) is not None:
+            session.savepoints.append((name.lower(), session.tx.mark()))
 
     return plain(run)

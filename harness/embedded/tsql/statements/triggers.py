@@ -64,6 +64,8 @@ def parse_create_trigger(verb: str) -> ParseFunction:
         if not is_instead:
             tokens.choose("FOR", "AFTER")
         events = tuple(tokens.comma_separated(lambda: tokens.choose(*EVENTS)))
+        if twice := [event for event in EVENTS if events.count(event) > 1]:
+            raise SqlServerError(1034, twice[0], line=line)
         tokens.accept("NOT", "FOR", "REPLICATION")
         if tokens.at("WITH"):
             tokens.unsupported(f"a trigger {tokens.word()} {tokens.word(1)}")
@@ -92,8 +94,9 @@ def compile_create_trigger(node: CreateTrigger, scope: Scope) -> Step:
         if table.database_id != database.database_id:
             raise SqlServerError(2108, ".".join(node.table))
         old = frame.instance.trigger(node.name, database)
-        definition = modules.definition(frame, tx, node, old)
-        if definition[2].lower() != table.schema.lower():
+        schema = node.name[0] if len(node.name) > 1 else ""
+        definition = modules.definition(frame, tx, node, old) if schema.lower() in ("", table.schema.lower()) else None
+        if definition is None or definition[2].lower() != table.schema.lower():
             raise SqlServerError(2103, node.verb.lower(), ".".join(node.name))
         if old is not None and old.table_id != table.object_id:
             raise SqlServerError(2110, ".".join(node.name), ".".join(node.table))
@@ -150,12 +153,25 @@ def drop_trigger(parser: Parser) -> Definition:
     return Definition(parser.line, check, work)
 
 
-def switch(frame: Frame, tx: Transaction, table: Table, names: Sequence[ObjectName], *, is_disabled: bool) -> None:
-    """Switch triggers of a table on or off, all of them without names; 1088 for a name that is none of them."""
+def switch(
+    frame: Frame,
+    tx: Transaction,
+    table: Table,
+    names: Sequence[ObjectName],
+    *,
+    is_disabled: bool,
+    in_alter: bool = False,
+) -> None:
+    """Switch triggers of a table on or off, all of them without names; 1088 for a name that is none of them, 4920 in
+    ALTER TABLE."""
     triggers = frame.instance.triggers_on(table)
     for name in names:
         if frame.instance.trigger((table.schema, name[-1]), frame.database) not in triggers:
-            raise SqlServerError(1088, ".".join(name))
+            raise (
+                SqlServerError(4920, name[-1], table.name, state=0)
+                if in_alter
+                else SqlServerError(1088, ".".join(name))
+            )
     wanted_names = {name[-1].lower() for name in names}
     for trigger in triggers:
         if not names or trigger.name.lower() in wanted_names:
@@ -340,6 +356,7 @@ def _run(  # noqa: PLR0917
         yield from body.run(inner)
     except SqlServerError as error:
         error.ends_batch = True
+        error.is_of_trigger = not options.xact_abort
         raise
     finally:
         session.firing.pop()

@@ -268,14 +268,23 @@ class Table:
         primary = {column.lower() for column in body.primary_key}
         definitions = [replace(d, nullable=d.nullable and d.name.lower() not in primary) for d in body.columns]
         check_columns(name, definitions)
-        keyed = primary | {column.lower() for _, columns in body.unique for column in columns}
-        keyed |= {column.lower() for index in body.indexes for column in index.columns}
+        keys = [body.primary_key, *(columns for _, columns in body.unique), *(index.columns for index in body.indexes)]
+        for columns in keys:
+            if twice := repeated(columns):
+                raise SqlServerError(1909, "index", twice)
+        keyed = {column.lower() for columns in keys for column in columns}
+        named = (
+            body.primary_key_name,
+            *(rule[0] for rules in (body.unique, body.checks, body.references) for rule in rules),
+        )
+        if twice := repeated([name for name in named if name]):
+            raise SqlServerError(8168, twice, state=0)
         for definition in definitions:
             is_long = definition.type.name == "xml" or definition.type.length == MAX
             if is_long and definition.name.lower() in keyed:
                 raise SqlServerError(1919, definition.name, name)
         key_name = body.primary_key_name or f"PK_{name}"
-        keys = body.primary_key, key_name, body.unique
+        names = body.primary_key, key_name, body.unique
         checks = [c._replace(name=c.name or f"CK_{name}_{n}") for n, c in enumerate(body.checks)]
         references = [r._replace(name=r.name or f"FK_{name}_{n}") for n, r in enumerate(body.references)]
         clustered = [index.name for index in body.indexes if index.is_clustered]
@@ -283,7 +292,7 @@ class Table:
         if clustered and is_clustered and body.primary_key:
             raise SqlServerError(1902, name, clustered[0])
         where = database_id, object_id, schema, name, database_name
-        return Table(*where, definitions, *keys, now_ns, body.indexes, checks, references, is_clustered)
+        return Table(*where, definitions, *names, now_ns, body.indexes, checks, references, is_clustered)
 
     # -- locks -------------------------------------------------------------------------------------------------------
 
@@ -567,16 +576,20 @@ def check_number(type_: SqlType, number: int) -> None:
         raise SqlServerError(8115, type_.name)
 
 
+def repeated(names: Sequence[str]) -> str:
+    """The first name that stands there again, "" if none does."""
+    lower = [name.lower() for name in names]
+    return next((name for place, name in enumerate(names) if lower[place] in lower[:place]), "")
+
+
 def check_columns(table: str, definitions: Sequence[ColumnDefinition]) -> None:
     """Raise an error if a table has two columns of one name or several IDENTITY columns, or one that cannot be one."""
-    names: set[str] = set()
-    for definition in definitions:
-        if definition.name.lower() in names:
-            raise SqlServerError(2705, definition.name, table)
-        names.add(definition.name.lower())
+    names = [definition.name for definition in definitions]
+    if twice := repeated(names):
+        raise SqlServerError(2705, twice, table)
     if len(versions := [d.name for d in definitions if d.type == ROWVERSION]) > 1:
         raise SqlServerError(2738, table, versions[1])
-    if "_rowid_" in names:  # SQLite's name of the number of a row
+    if "_rowid_" in map(str.lower, names):  # SQLite's name of the number of a row
         raise UnsupportedSyntax("a column with the name _rowid_", 0)
     identities = [definition for definition in definitions if definition.identity is not None]
     if len(identities) > 1:

@@ -228,7 +228,9 @@ class Tokens:
         raise incorrect_syntax(token.text, token.line)
 
     def require_first(self, words: str) -> None:
-        """Raise 111 if a statement that these words begin is not the first of its batch."""
+        """Raise 111 if a statement that these words begin is not the first of its batch, 156 if it is in a module."""
+        if self.is_procedure:
+            self.fail(self.all[self.position - 1])
         if any(token.text != ";" for token in self.all[: self.position - len(words.split())]):
             name = words.replace("CREATE OR ALTER", "CREATE")
             raise SqlServerError(111, re.sub(r"\w+ PROCEDURE", "CREATE/ALTER PROCEDURE", name), line=self.line)
