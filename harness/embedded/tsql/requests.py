@@ -19,6 +19,7 @@ from harness.embedded.tsql.statements import batches, bulk_load
 from harness.embedded.tsql.statements.batches import PreparedCall, handle_at, text_at
 from harness.embedded.tsql.statements.procedures import Returned, call, compiled
 from harness.embedded.tsql.statements.registry import Outputs, call_system
+from harness.embedded.tsql.storage.conversion import parameter_converter
 from harness.embedded.tsql.text.tokens import Tokens
 
 
@@ -86,8 +87,15 @@ def _call_system(
 ) -> Waiting[None]:
     status, outputs = yield from call_system(session, parts, parameters, sink, 1)
     sink.return_status(status)
+    _return_values(sink, parameters, outputs)
+
+
+def _return_values(sink: ResultSink, parameters: Sequence[Parameter], outputs: Outputs) -> None:
+    """Send the values of OUTPUT parameters, each with the name and in the type that the client has given it."""
     for place, (type_, value) in outputs.items():
-        sink.return_value(place, parameters[place].name, type_, value)
+        name, target = parameters[place].name, parameters[place].type
+        convert = parameter_converter(type_, target)
+        sink.return_value(place, name, target, value if convert is None else convert(value))
 
 
 def _call_procedure(  # noqa: PLR0917
@@ -120,14 +128,12 @@ def _returning(procedure: Procedure, parameters: Sequence[Parameter], first: int
 
     def returned(frame: Frame) -> None:
         _return_status(frame)
-        for place, (type_, value) in before.items():
-            frame.sink.return_value(place, parameters[place].name, type_, value)
-        program = compiled(procedure)
+        outputs, program = dict(before), compiled(procedure)
         for place, parameter in enumerate(parameters[first:]):
             if parameter.output:
                 number = program.names.index(parameter.name.lower()) if parameter.name else place
-                value = frame.variables[program.names[number]]
-                frame.sink.return_value(first + place, program.written[number], program.types[number], value)
+                outputs[first + place] = program.types[number], frame.variables[program.names[number]]
+        _return_values(frame.sink, parameters, outputs)
 
     return returned
 

@@ -123,7 +123,9 @@ def test_names_of_parameters_keep_the_case_of_their_declaration(side):
     ):
         assert side.rows(query) == names
     output = Parameter("@TOTAL", INT, None, True)
-    assert side.rpc("dbo.p", [Parameter("@MYID", INT, 3, False), output]).values == {"@Total": 3}
+    assert side.rpc("dbo.p", [Parameter("@MYID", INT, 3, False), output]).values == {
+        "@TOTAL": 3
+    }  # as the client has it
     assert "'@MyId'" in side.error("EXEC dbo.p").text
     assert "'@MyId'" in side.error("EXEC sp_executesql N'RETURN', N'@MyId int'").text
     assert side.error("EXEC sp_executesql N'RETURN', N'@MyId int, @myId int', 1, 2").number == 134

@@ -1,10 +1,13 @@
 """What others have measured on SQL Server 2022 and 2025: statuses of procedures, savepoints, triggers, WAITFOR, errors.
 
 Source: https://github.com/mirek/msduck, reference/ (gaps-procedures, gaps-transactions, gaps-triggers, savepoint,
-error-continuation).
+error-continuation, gaps-rpc-procedures, gaps-constraints, for-xml-path).
 """
 
 import pytest
+
+from harness.embedded.sqltypes import INT, Parameter, SqlType
+from tests.embedded.tsql.sides import Message
 
 OBJECTS = """
 CREATE TABLE dbo.s (id int IDENTITY(1,1) CONSTRAINT pk_s PRIMARY KEY, v int NOT NULL CONSTRAINT ck_s CHECK (v > 0))
@@ -113,6 +116,9 @@ LONG = "a" * 33
         ("CREATE INDEX ix ON dbo.s (v, id, V)", [1909], []),
         ("CREATE TABLE dbo.c (id int, v int DEFAULT id)", [128], []),
         ("ALTER TABLE dbo.s ADD DEFAULT (id + 1) FOR v", [128], []),
+        # FOR XML
+        ("SELECT 1 AS [value] FOR XML PATH('row'), ROOT('a'), ROOT('b')", [102], []),
+        ("SELECT 1 AS [@id], 2 AS [value], 3 AS [@late] FOR XML PATH('row')", [6852], []),
         # WAITFOR
         ("SELECT 1; WAITFOR DELAY 'abc'", [148], []),
         ("WAITFOR DELAY '24:00'", [148], []),
@@ -139,3 +145,13 @@ def test_3621_follows_the_error_of_a_statement_in_a_trigger_and_282_a_status_of_
     assert [message.number for message in results.messages] == [8134, 3621]
     results = measured.results("EXEC p_returns_null")
     assert [(message.number, message.severity) for message in results.messages] == [(282, 0)]
+
+
+def test_an_output_parameter_has_the_type_of_the_client(measured) -> None:
+    measured.run("CREATE PROCEDURE dbo.p_out @a int, @c int OUTPUT AS SET @c = @a + 1")
+    call = [Parameter("", INT, 5, False), Parameter("", SqlType("nvarchar", length=10), None, True)]
+    assert measured.rpc("dbo.p_out", call).values == {"": "6"}
+    call[1] = Parameter("", SqlType("tinyint"), None, True)
+    call[0] = Parameter("", INT, 500, False)
+    with pytest.raises(Message, match="Msg 8114"):
+        measured.rpc("dbo.p_out", call)

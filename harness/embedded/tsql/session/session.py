@@ -292,7 +292,7 @@ class Session:
         old, self.database = self.database, database
         self.row_count = 0
         sink.database_changed(old.name, database.name)
-        sink.message(5701, 0, 2, f"Changed database context to '{database.name}'.", "", 1)
+        sink.message(5701, 0, 1, f"Changed database context to '{database.name}'.", "", 1)
 
 
 class Frame:

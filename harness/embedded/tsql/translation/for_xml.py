@@ -60,7 +60,7 @@ def words_of(clause: exp.ForClause, kind: str, modes: Collection[str], valid: Co
     for option in clause.expressions:
         value = option.this.args.get("expression") if isinstance(option.this, exp.XMLKeyValueOption) else None
         word = option.this if isinstance(option.this, exp.Var) else option.this.this
-        if word is None:
+        if word is None or word.name.upper() in words:
             raise SqlServerError(102, kind, line=line)
         words[word.name.upper()] = None if value is None else value.name
     mode = next(iter(words), "")
