@@ -116,6 +116,17 @@ LONG = "a" * 33
         ("CREATE INDEX ix ON dbo.s (v, id, V)", [1909], []),
         ("CREATE TABLE dbo.c (id int, v int DEFAULT id)", [128], []),
         ("ALTER TABLE dbo.s ADD DEFAULT (id + 1) FOR v", [128], []),
+        # identities, cursors, temporary tables
+        ("INSERT dbo.s (v) VALUES (1); INSERT dbo.log VALUES ('x'); SELECT SCOPE_IDENTITY(), @@IDENTITY", [], [[(None, None)]]),
+        ("INSERT dbo.s (v) VALUES (1); INSERT dbo.log SELECT 'x' WHERE 1 = 0; SELECT SCOPE_IDENTITY(), @@IDENTITY", [],
+         [[(None, None)]]),
+        ("INSERT dbo.s (v) VALUES (1); INSERT dbo.s (v) SELECT 1 WHERE 1 = 0; DELETE dbo.log; SELECT SCOPE_IDENTITY()", [],
+         [[(1,)]]),
+        ("SELECT @@FETCH_STATUS", [], [[(0,)]]),
+        ("FETCH none; SELECT @@FETCH_STATUS", [16916], [[(-1,)]]),
+        ("DECLARE c CURSOR LOCAL FOR SELECT 1; OPEN c; DECLARE @a int, @b int; FETCH c INTO @a, @b; SELECT @@FETCH_STATUS, @a",
+         [16924], [[(-1, None)]]),
+        ("CREATE TABLE #t (n int); SELECT OBJECT_ID('#t'), COL_LENGTH('tempdb..#t', 'n')", [], [[(None, 4)]]),
         # FOR XML
         ("SELECT 1 AS [value] FOR XML PATH('row'), ROOT('a'), ROOT('b')", [102], []),
         ("SELECT 1 AS [@id], 2 AS [value], 3 AS [@late] FOR XML PATH('row')", [6852], []),

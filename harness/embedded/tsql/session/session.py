@@ -131,7 +131,7 @@ class Session:
         self.doomed = False
         self.row_count = 0
         self.error_number = 0
-        self.fetch_status = -1
+        self.fetch_status = 0
         self.identity: int | None = None  # @@IDENTITY
         self.batch_identity: int | None = None  # SCOPE_IDENTITY() outside procedures
         self.try_depth = 0
@@ -164,7 +164,7 @@ class Session:
         self.end_temporary_tables(0)
         self.bulk = None
         self.row_count = self.error_number = 0
-        self.fetch_status = -1
+        self.fetch_status = 0
         self.identity = self.batch_identity = None
 
     def close(self) -> None:
@@ -382,12 +382,9 @@ class Frame:
             self.session.end_temporary_tables(self.depth)
 
     def identified(self, number: int | None) -> None:
-        """An INSERT has given its last row this number; None: "if the statement did not affect any tables with identity
-        columns, @@IDENTITY returns NULL"."""
-        self.session.identity = number
-        if number is None:
-            return
-        self.identity = number
+        """An INSERT has given its last row this number. None: "if the statement did not affect any tables with identity
+        columns, @@IDENTITY returns NULL", and so does SCOPE_IDENTITY(), as others have measured."""
+        self.session.identity = self.identity = number
         if self.depth == 0:
             self.session.batch_identity = number
 

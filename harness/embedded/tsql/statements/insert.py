@@ -116,7 +116,7 @@ def compile_insert(node: Insert, scope: Scope) -> Step:
                 new = changes.versioned(frame, target, new, is_new=True)
                 change.insert(new)
                 rows += new
-        if rows:
+        if rows or target.identity is None:
             frame.identified(rows[-1][0] if target.identity is not None else None)
         changes.send_output(frame, tx, scope, node.output, target, (), rows)
         return changes.end(frame, tx, planned, (), rows)

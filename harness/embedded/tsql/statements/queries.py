@@ -461,25 +461,26 @@ def compile_fetch(node: Fetch, scope: Scope) -> Step:
 
     def run(frame: Frame) -> None:
         session = frame.session
+        session.fetch_status = -1  # also where it fails
         cursor = _find(frame, node.name)
         if not cursor.is_open:
-            raise SqlServerError(16917)
+            raise SqlServerError(16917, state=2)
         if session.options.cursor_close_on_commit:  # pymssql sets it for every connection
             raise UnsupportedSyntax("FETCH with CURSOR_CLOSE_ON_COMMIT ON: set it OFF before", node.line)
         session.begin_implicitly()
         if cursor.position >= len(cursor.rows):
-            session.fetch_status, session.row_count = -1, 0
+            session.row_count = 0
             if not node.into:
                 frame.send(cursor.columns, ())
             return
         row = cursor.rows[cursor.position]
         cursor.position += 1
+        if node.into and len(row) != len(types):
+            raise SqlServerError(16924)
         session.fetch_status, session.row_count = 0, 1
         if not node.into:
             frame.send(cursor.columns, [row])
             return
-        if len(row) != len(types):
-            raise SqlServerError(16924)
         for name, value, column, type_ in zip(node.into, row, cursor.columns, types, strict=True):
             check_assignable(column.type, type_)
             frame.variables[name] = converter(column.type, type_)(value)

@@ -65,7 +65,7 @@ def object_id(frame: Frame, name: Any, kind: Any = "") -> int | None:
         return None
     kind = str(kind or "").strip().upper()
     if last.startswith("#"):
-        table = frame.user_table(parts)
+        table = frame.user_table(parts) if database.name == "tempdb" else None
         return table.object_id if table is not None and kind in ("", "U") else None
     key = f"{schema}.{last}".lower()
     matches = {
