@@ -155,12 +155,18 @@ class PreparedCall(NamedTuple):
 class Prepared:
     """A compiled text with parameters."""
 
-    query: str  # its declarations and text
+    declarations: str
+    text: str
     parameters: list[ProcedureParameter]
     names: list[str]
     types: list[SqlType]
     defaults: dict[str, Evaluate]
     step: Step
+
+    @property
+    def length(self) -> int:
+        """Characters of the text and the declarations."""
+        return len(self.declarations) + len(self.text)
 
 
 def prepare(session: Session, text: str, declarations: str) -> Prepared:
@@ -185,7 +191,7 @@ def prepare(session: Session, text: str, declarations: str) -> Prepared:
             if parameter.default is not None
         }
         step = compile_batch(text, replace(options, parseonly=False), types, find_type)
-        prepared = Prepared(f"({declarations}){text}", parameters, list(types), list(types.values()), defaults, step)
+        prepared = Prepared(declarations, text, parameters, list(types), list(types.values()), defaults, step)
         session.instance.keep_batch(key, prepared)
     return prepared
 
@@ -212,7 +218,7 @@ def _run_prepared(  # noqa: PLR0917
         if declared.name not in frame.variables:
             default = prepared.defaults.get(declared.name)
             if default is None and not declared.output:
-                raise SqlServerError(8178, prepared.query, declared.written)
+                raise SqlServerError(8178, f"({prepared.declarations}){prepared.text}", declared.written)
             frame.variables[declared.name] = None if default is None else default(frame)
     if unknown:
         raise SqlServerError(8144, "", state=2)
@@ -265,7 +271,7 @@ def sp_prepare(session: Session, parameters: Sequence[Parameter], sink: ResultSi
     """`sp_prepare @handle OUTPUT, @params, @stmt [ , options ]`"""
     handle_at(parameters, "sp_prepare")
     prepared = prepare(session, text_at(parameters, 2), text_at(parameters, 1))
-    return {0: (INT, session.prepared.keep(prepared, len(prepared.query)))}
+    return {0: (INT, session.prepared.keep(prepared, prepared.length))}
     yield  # makes this a generator like the others
 
 
@@ -273,7 +279,7 @@ def sp_prepexec(session: Session, parameters: Sequence[Parameter], sink: ResultS
     """`sp_prepexec @handle OUTPUT, @params, @stmt [ , value ... ]`; unprepares a handle that is given."""
     session.prepared.drop(handle_at(parameters, "sp_prepexec"))
     prepared = prepare(session, text_at(parameters, 2), text_at(parameters, 1))
-    handle = session.prepared.keep(prepared, len(prepared.query))
+    handle = session.prepared.keep(prepared, prepared.length)
     outputs = yield from _run_prepared(session, prepared, parameters, 3, sink, depth)
     return {0: (INT, handle), **outputs}
 
