@@ -1,5 +1,6 @@
 """Brakes: what ends a run on servers that others use too."""
 
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,7 +60,7 @@ def test_a_run_ends_after_the_hours_of_the_file(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(Overload, match=r"has taken 2 h, which is hours_max in lab\.toml"):
             interruption.look()
     finally:
-        servers.brakes.end()
+        servers.end()
 
 
 class Servers:
@@ -81,6 +82,11 @@ class Servers:
             read_at_s=time.monotonic() - read_s_ago,
         )
         self.brakes = Brakes(SimpleNamespace(instances=[instance]), file, self.told.append)  # type: ignore[arg-type]
+
+    def end(self) -> None:
+        """End the brakes, and wait until their thread no longer uses what the test has replaced."""
+        self.brakes.end()
+        wait_until(lambda: all(thread.name != "brakes of target" for thread in threading.enumerate()))
 
     def _rows(self, *_: Any) -> list[Any]:
         answer = self.answers[min(self.looks, len(self.answers) - 1)]
@@ -109,7 +115,7 @@ def test_a_run_ends_with_what_was_seen_at_two_looks_in_a_row(monkeypatch: pytest
         assert servers.looks >= 5 and not servers.told
         interruption.look()  # told once, so that nothing interrupts the cleaning up
     finally:
-        servers.brakes.end()
+        servers.end()
     interruption.look()
 
 
@@ -118,5 +124,5 @@ def test_a_server_that_does_not_show_its_load_is_told_once(monkeypatch: pytest.M
     refusal.__cause__ = Exception("42000")
     servers = Servers(monkeypatch, refusal)
     wait_until(lambda: bool(servers.told))
-    servers.brakes.end()
+    servers.end()
     assert len(servers.told) == 1 and "does not show its load" in servers.told[0]
