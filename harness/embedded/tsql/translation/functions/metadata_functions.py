@@ -463,7 +463,7 @@ def suser_sname(frame: Frame, sid: Any) -> str | None:
 
 def suser_name(frame: Frame, number: int | None) -> str | None:
     """SUSER_NAME ( id ); NULL if the id is unknown."""
-    return None if number is None else suser_sname(frame, rights.sid_of(number))
+    return None if number is None or number < 0 else suser_sname(frame, rights.sid_of(number))
 
 
 def suser_sid(frame: Frame, name: Any = None) -> bytes | None:
