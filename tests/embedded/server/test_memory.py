@@ -68,6 +68,7 @@ def test_a_full_share_of_table_variables_is_free_again_after_the_batch(side, wat
         "DECLARE @v varchar(max); SET @v = 'x'",
         "DECLARE @v varchar(max); SELECT @v = 'x'",
         "INSERT dbo.t VALUES ('a')",
+        "BEGIN TRAN; SAVE TRAN s; ROLLBACK",
         "DECLARE @h uniqueidentifier; BEGIN DIALOG @h FROM SERVICE s TO SERVICE 's' WITH ENCRYPTION = OFF; "
         "SEND ON CONVERSATION @h ('x')",
     ],

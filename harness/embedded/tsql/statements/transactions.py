@@ -156,6 +156,8 @@ def compile_save(node: SaveTransaction, scope: Scope) -> Step:
             raise SqlServerError(628, state=0)
         if session.doomed:
             raise SqlServerError(3930)
+        if frame.sqlite.memory_is_full:
+            frame.sqlite.refuse_growth("memory_is_full")
         if (name := _name(frame, node.name)) is not None:
             session.savepoints.append((name.lower(), session.tx.mark()))
 

@@ -167,11 +167,7 @@ def switch(
     triggers = frame.instance.triggers_on(table)
     for name in names:
         if frame.instance.trigger((table.schema, name[-1]), frame.database) not in triggers:
-            raise (
-                SqlServerError(4920, name[-1], table.name, state=0)
-                if in_alter
-                else SqlServerError(1088, ".".join(name))
-            )
+            raise SqlServerError(*((4920, name[-1], table.name) if in_alter else (1088, ".".join(name))))
     wanted_names = {name[-1].lower() for name in names}
     for trigger in triggers:
         if not names or trigger.name.lower() in wanted_names:
