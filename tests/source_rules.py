@@ -19,7 +19,7 @@ MODULES = sorted((ROOT / "harness").rglob("*.py"))
 SCRIPTS = sorted(SQL.rglob("*.sql"))
 
 # Lines of Python. They may only fall, or be raised by a commit that says why.
-LINES_MAX = {"harness": 84_637, "tests": 65_602}
+LINES_MAX = {"harness": 84_646, "tests": 65_609}
 # Of all names that the harness binds, as a percentage; it may only fall. Name the thing: `found` says nothing of it.
 BARE_WORDS_PERCENT_MAX = 0.8
 # Prepositions, participles and pronouns. `out`, `other` and `key` are Python's own words.

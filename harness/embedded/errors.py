@@ -45,8 +45,7 @@ class SqlServerError(Exception):
 
     frame: object | None = None  # of T-SQL, in which the error occurred
     ends_batch = False  # decided where it occurred, with the options there
-    ends_change = False  # of rows
-    is_of_trigger = False  # and the options there say that its statement was terminated
+    ends_change = False  # of rows; with the options there 3621 follows
 
     @property
     def text(self) -> str:

@@ -39,6 +39,9 @@ Foreign keys do not wait for other transactions (`statements.rules`); SELECT INT
 RAND give other numbers. There is no MERGE, no changes go through views, and only tables have triggers: errors all.
 Decimals have 15 digits. Text compares without regard to case but with regard to accents (`storage.collation`).
 
+"As others have measured" means on SQL Server 2022 and 2025, in the folder reference/ or docs/ of
+https://github.com/mirek/msduck; no machine of the project has had a SQL Server.
+
 Statements, by how they begin:
 
     (, ADD SIGNATURE, ALTER AUTHORIZATION, ALTER BROKER PRIORITY, ALTER CERTIFICATE, ALTER DATABASE, ALTER ENDPOINT,

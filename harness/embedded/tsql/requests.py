@@ -7,14 +7,14 @@ from typing import Any
 from harness.embedded.broker.database import ConversationEndpoint, Database, Local
 from harness.embedded.broker.engine import Engine
 from harness.embedded.broker.queues import Queue
-from harness.embedded.errors import CATALOGUE, RaisedError, SqlServerError, let_go
+from harness.embedded.errors import SqlServerError, let_go
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import INT, Column, Parameter, ResultSink
 from harness.embedded.tsql.instance.instance import Instance
 from harness.embedded.tsql.instance.modules import Procedure
 from harness.embedded.tsql.permissions import guard, sending
 from harness.embedded.tsql.permissions.rights import DBO
-from harness.embedded.tsql.session.session import TERMINATED, Frame, Session
+from harness.embedded.tsql.session.session import Frame, Session
 from harness.embedded.tsql.statements import batches, bulk_load
 from harness.embedded.tsql.statements.batches import PreparedCall, handle_at, text_at
 from harness.embedded.tsql.statements.procedures import Returned, call, compiled
@@ -45,8 +45,6 @@ class ClientSession(Session):
         except Exception as raised:
             error = self.instance.defects.error(raised, text)
             self.report(error, sink)
-            if error.is_of_trigger and not isinstance(error, RaisedError):
-                sink.message(TERMINATED, 0, 0, CATALOGUE[TERMINATED].text, error.procedure or "", error.line)
             self.after_abort(error)
             let_go(raised)
         finally:

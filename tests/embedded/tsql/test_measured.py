@@ -36,6 +36,8 @@ CREATE PROCEDURE dbo.p_misses AS BEGIN SELECT 'first'; SELECT * FROM no_such_tab
 GO
 CREATE PROCEDURE dbo.p_duplicate AS BEGIN INSERT dbo.u VALUES (1); INSERT dbo.u VALUES (1) END
 GO
+CREATE PROCEDURE dbo.p_goes_on AS BEGIN INSERT dbo.u VALUES (1); INSERT dbo.u VALUES (1); SELECT 'after' END
+GO
 CREATE PROCEDURE dbo.p_returns AS RETURN
 GO
 CREATE PROCEDURE dbo.p_returns_null AS RETURN NULL
@@ -62,7 +64,8 @@ LONG = "a" * 33
         ("DECLARE @r int; EXEC @r = p_raises_twice; SELECT @r", [50000, 50000], [[(-6,)]]),
         ("DECLARE @r int; EXEC @r = p_returns_0; SELECT @r", [50000], [[(0,)]]),
         ("DECLARE @r int; EXEC @r = p_divides; SELECT @r", [8134], [[], [(2,)], [(-6,)]]),
-        ("DECLARE @r int; EXEC @r = p_duplicate; SELECT @r, @@ERROR", [2627], [[(-4, 2627)]]),
+        ("DECLARE @r int; EXEC @r = p_duplicate; SELECT @r, @@ERROR", [2627], [[(-4, 2627)]]),  # @@ERROR: inferred
+        ("DECLARE @r int; EXEC @r = p_goes_on; SELECT @r, @@ERROR", [2627], [[("after",)], [(-4, 0)]]),
         ("DECLARE @r int; EXEC @r = p_catches; SELECT @r", [], [[("p_catches",)], [(-6,)]]),
         ("DECLARE @r int; EXEC @r = p_calls; SELECT @r", [50000], [[("after",)], [("outer",)], [(0,)]]),
         ("DECLARE @r int = 99; EXEC @r = p_misses; SELECT @r, @@ERROR", [208], [[("first",)], [(99, 208)]]),
@@ -154,6 +157,8 @@ def test_answers_are_those_that_others_have_measured(measured, batch, errors, ro
 def test_3621_follows_the_error_of_a_statement_in_a_trigger_and_282_a_status_of_null(measured) -> None:
     results = measured.results("INSERT dbo.u VALUES (1); UPDATE dbo.u SET id = 2")
     assert [message.number for message in results.messages] == [8134, 3621]
+    results = measured.results("SET XACT_ABORT ON; UPDATE dbo.u SET id = 2")
+    assert [message.number for message in results.messages] == [8134]  # inferred from that of a statement in no trigger
     results = measured.results("EXEC p_returns_null")
     assert [(message.number, message.severity) for message in results.messages] == [(282, 0)]
 

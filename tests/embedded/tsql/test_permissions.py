@@ -110,7 +110,9 @@ REFUSED = {
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_user_without_rights_is_refused(side, text):
-    error = side.error(text, as_login(side, "ann"))
+    results = side.results(text, as_login(side, "ann"))
+    assert not results.sets
+    error = results.errors[0]
     expected, words = REFUSED[text]
     assert error.number == expected
     assert words in error.text

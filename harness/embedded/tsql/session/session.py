@@ -30,7 +30,7 @@ SCOPE_ERRORS = frozenset({107, 137, 206, 207, 208, 209, 916, 1087, 4104, 4121, 4
 
 
 READ_UNCOMMITTED = 1
-TERMINATED = 3621  # what follows the error of a change of rows that does not end the batch
+TERMINATED = 3621  # what follows the error that ended a change of rows, unless XACT_ABORT was on
 
 
 # ANSI_WARNINGS, ANSI_PADDING, ANSI_NULLS, ANSI_NULL_DFLT_ON and CONCAT_NULL_YIELDS_NULL, which are always on
@@ -222,6 +222,8 @@ class Session:
         self.error_number = error.number
         line = error.line if error.procedure else max(1, error.line)  # 0 for a call that is wrong
         sink.message(error.number, error.severity, error.state, error.text, error.procedure or "", line)
+        if error.ends_change:
+            sink.message(TERMINATED, 0, 0, CATALOGUE[TERMINATED].text, error.procedure or "", line)
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
@@ -397,9 +399,10 @@ class Frame:
 
     def begin_rows(self, columns: Sequence[Column]) -> None:
         """Send the columns of a result set whose rows cannot be computed; in TRY it is one without rows."""
-        self.sink.columns(shown(typed(columns, ())))
         if self.session.try_depth:
-            self.sink.done(None if self.session.options.nocount else 0, in_procedure=self.depth > 0)
+            self.send(columns, ())
+        else:
+            self.sink.columns(shown(typed(columns, ())))
 
     def send_in_pieces(self, columns: Sequence[Column], rows: Rows, size: int = ROWS_A_PIECE) -> Waiting[None]:
         """Send a result set, so many rows at a time, as the client reads them."""
@@ -456,6 +459,7 @@ class Frame:
             raise error
         if session.ends_batch(error):
             error.ends_batch = True
+            error.ends_change &= not session.options.xact_abort
             session.after_abort(error)  # here, because XACT_ABORT is that of the procedure in which it failed
             raise error
         is_of_compilation = error.severity == 15 or error.number in SCOPE_ERRORS
@@ -464,5 +468,3 @@ class Frame:
         session.report(error, self.sink)
         if is_of_compilation and isinstance(error.frame, Frame):
             error.frame.report_mismatch(error.line)
-        if error.ends_change:
-            self.sink.message(TERMINATED, 0, 0, CATALOGUE[TERMINATED].text, error.procedure, error.line)

@@ -261,10 +261,13 @@ def text_at(parameters: Sequence[Parameter], place: int, name: str = "statement"
     return str(value)
 
 
-def sp_executesql(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:
-    """`sp_executesql @stmt [ , @params , value ... ]`"""
+def sp_executesql(
+    session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int
+) -> Waiting[tuple[int, Outputs]]:
+    """`sp_executesql @stmt [ , @params , value ... ]`; the status is the error of the last statement."""
     prepared = prepare(session, text_at(parameters, 0), text_at(parameters, 1, "params"))
-    return (yield from _run_prepared(session, prepared, parameters, 2, sink, depth))
+    outputs = yield from _run_prepared(session, prepared, parameters, 2, sink, depth)
+    return session.error_number, outputs
 
 
 def sp_prepare(session: Session, parameters: Sequence[Parameter], sink: ResultSink, depth: int) -> Waiting[Outputs]:

@@ -35,8 +35,10 @@ def register(words: str, parse: ParseFunction, node: type[Statement]) -> Callabl
 
 
 Outputs = dict[int, tuple[SqlType, Any]]  # index of an OUTPUT parameter -> its type and value
-# It returns its outputs, or a status.
-SystemProcedure = Callable[[Session, Sequence[Parameter], ResultSink, int], Waiting[Outputs | int]]
+# It returns its outputs, or a status, or both.
+SystemProcedure = Callable[
+    [Session, Sequence[Parameter], ResultSink, int], Waiting[Outputs | int | tuple[int, Outputs]]
+]
 
 _PROCEDURES: dict[str, SystemProcedure] = {}
 
@@ -75,6 +77,6 @@ def call_system(
     if system is None:
         raise SqlServerError(2812, ".".join(parts))
     answer = yield from system(session, parameters, sink, depth)
-    if isinstance(answer, int):
-        return answer, {}
-    return session.error_number if parts[-1].lower() == "sp_executesql" else 0, answer  # of its last statement
+    if isinstance(answer, tuple):
+        return answer
+    return (answer, {}) if isinstance(answer, int) else (0, answer)

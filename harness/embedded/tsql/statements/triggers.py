@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from harness.embedded.broker.transactions import Transaction
-from harness.embedded.errors import SqlServerError, UnsupportedSyntax
+from harness.embedded.errors import RaisedError, SqlServerError, UnsupportedSyntax
 from harness.embedded.runtime.tasks import Waiting
 from harness.embedded.sqltypes import Column, Parameter, ResultSink
 from harness.embedded.tsql.instance import securables
@@ -94,9 +94,11 @@ def compile_create_trigger(node: CreateTrigger, scope: Scope) -> Step:
         if table.database_id != database.database_id:
             raise SqlServerError(2108, ".".join(node.table))
         old = frame.instance.trigger(node.name, database)
-        schema = node.name[0] if len(node.name) > 1 else ""
-        definition = modules.definition(frame, tx, node, old) if schema.lower() in ("", table.schema.lower()) else None
-        if definition is None or definition[2].lower() != table.schema.lower():
+        schema = table.schema.lower()
+        if len(node.name) > 1 and node.name[0].lower() not in ("", schema):
+            raise SqlServerError(2103, node.verb.lower(), ".".join(node.name))  # also where there is no such schema
+        definition = modules.definition(frame, tx, node, old)
+        if definition[2].lower() != schema:
             raise SqlServerError(2103, node.verb.lower(), ".".join(node.name))
         if old is not None and old.table_id != table.object_id:
             raise SqlServerError(2110, ".".join(node.name), ".".join(node.table))
@@ -352,7 +354,7 @@ def _run(  # noqa: PLR0917
         yield from body.run(inner)
     except SqlServerError as error:
         error.ends_batch = True
-        error.is_of_trigger = not options.xact_abort
+        error.ends_change = not (options.xact_abort or isinstance(error, RaisedError))
         raise
     finally:
         session.firing.pop()
