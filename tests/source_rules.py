@@ -5,6 +5,7 @@ Each function yields a line a violation, `file: what is wrong`.
 
 import ast
 import re
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,10 @@ ROOT = Path(__file__).parent.parent
 SQL = ROOT / "sql"
 MODULES = sorted((ROOT / "harness").rglob("*.py"))
 SCRIPTS = sorted(SQL.rglob("*.sql"))
+
+TOP_LEVEL = set(
+    "CHANGELOG.md LICENSE Makefile README.md docker-compose.yml harness pyproject.toml results sql tests".split()
+)  # noqa: SIM905
 
 # Lines of Python. They may only fall, or be raised by a commit that says why.
 LINES_MAX = {"harness": 84_646, "tests": 65_609}
@@ -52,6 +57,14 @@ def total_of_lines() -> Iterator[str]:
         lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / folder).rglob("*.py"))
         if lines > most:
             yield f"{folder}/: {lines} lines of Python, more than {most}: make it smaller, or raise LINES_MAX and say why"
+
+
+def top_level() -> Iterator[str]:
+    """Git keeps nothing at the top that a run left there: a broker's folder holds keys."""
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in sorted({path.split("/")[0] for path in listing.split("\0") if path} - TOP_LEVEL):
+        if not name.startswith("."):
+            yield f"{name}: git keeps it, and it does not belong at the top"
 
 
 def names_that_are_bare_words() -> Iterator[str]:
@@ -218,6 +231,7 @@ def split(path: Path) -> tuple[dict[str, str], str]:
 
 RULES = (
     total_of_lines,
+    top_level,
     names_that_are_bare_words,
     names_that_nothing_uses,
     real_time_in_the_embedded_broker,
