@@ -69,7 +69,7 @@ def picture_page(browser: Any, to: Path) -> None:
 
 
 def break_activation(instance: Instance) -> None:
-    """Lets three messages wait for a procedure that receives none."""
+    """Let three messages wait for a procedure that receives none."""
     connection = instance.connect("master")
     connection.execute("CREATE DATABASE Orders;")
     connection.execute("USE Orders;")

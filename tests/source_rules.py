@@ -19,12 +19,13 @@ SQL = ROOT / "sql"
 MODULES = sorted((ROOT / "harness").rglob("*.py"))
 SCRIPTS = sorted(SQL.rglob("*.sql"))
 
-TOP_LEVEL = set(
-    "CHANGELOG.md LICENSE Makefile README.md docker-compose.yml harness pyproject.toml results sql tests".split()
-)  # noqa: SIM905
+TOP_LEVEL = {
+    *("CHANGELOG.md", "LICENSE", "Makefile", "README.md", "docker-compose.yml", "pyproject.toml"),
+    *("harness", "results", "sql", "tests"),
+}
 
 # Lines of Python. They may only fall, or be raised by a commit that says why.
-LINES_MAX = {"harness": 84_646, "tests": 65_609}
+LINES_MAX = {"harness": 84_653, "tests": 65_653}
 # Of all names that the harness binds, as a percentage; it may only fall. Name the thing: `found` says nothing of it.
 BARE_WORDS_PERCENT_MAX = 0.8
 # Prepositions, participles and pronouns. `out`, `other` and `key` are Python's own words.

@@ -43,7 +43,7 @@ def harness(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 
 def failure(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """Runs in this process, for speed; the exit code and what was printed to standard error."""
+    """Run in this process, for speed; the exit code and what was printed to standard error."""
     return _ended(arguments), capsys.readouterr().err
 
 

@@ -1,5 +1,7 @@
 """`make lint` reports a file that breaks a rule."""
 
+import subprocess
+
 import pytest
 
 from tests import source_rules
@@ -31,12 +33,15 @@ def tree(tmp_path, monkeypatch):
     for path, text in ((script, BAD_SCRIPT), (module, BAD_MODULE), (stray, BAD_SCRIPT)):
         path.parent.mkdir(parents=True)
         path.write_text(text)
+    for command in ("init", "add harness"):
+        subprocess.run(["git", *command.split()], cwd=tmp_path, capture_output=True, check=True)
     (tmp_path / "sql" / "README.md").write_text("| `link/other.sql` | purpose | Name |\n")
     monkeypatch.setattr(source_rules, "ROOT", tmp_path)
     monkeypatch.setattr(source_rules, "SQL", tmp_path / "sql")
     monkeypatch.setattr(source_rules, "SCRIPTS", [script])
     monkeypatch.setattr(source_rules, "MODULES", [module])
     monkeypatch.setattr(source_rules, "LINES_MAX", {"harness": 4})
+    monkeypatch.setattr(source_rules, "TOP_LEVEL", {"sql"})
 
 
 @pytest.mark.usefixtures("tree")
@@ -44,6 +49,7 @@ def tree(tmp_path, monkeypatch):
     ("rule", "said"),
     [
         (source_rules.total_of_lines, ["harness/: 5 lines of Python, more than 4"]),
+        (source_rules.top_level, ["harness: git keeps it, and it does not belong at the top"]),
         (source_rules.names_that_are_bare_words, ["40.00 % of names are bare words"]),
         (source_rules.names_that_nothing_uses, ["nothing uses now", "nothing uses is_embedded", "nothing uses found"]),
         (source_rules.real_time_in_the_embedded_broker, ["time: take time"]),

@@ -159,8 +159,10 @@ def _instances(
 
 
 def _server(address: str, user: str | None, trust: bool) -> Server:
-    from harness.files.lab_file import Server
+    from harness.files.lab_file import NAMED_INSTANCE, Server
 
+    if "\\" in address:
+        raise Failure(f"--server {address}: {NAMED_INSTANCE}", USAGE)
     if re.fullmatch(r"[^:,]+:\d+", address):
         raise Failure(f"--server {address!r} is no address: write {address.replace(':', ',')}", USAGE)
     host, _, port = (part.strip() for part in address.partition(","))

@@ -51,9 +51,14 @@ def _word(text: str) -> str:
     return text
 
 
+NAMED_INSTANCE = (
+    "a named instance is reached by its port: write host and port; EXEC sp_readerrorlog 0, 1, N'listening on' shows it"
+)
+
+
 def _host(text: str) -> str:
     if "\\" in text:
-        raise ValueError("a named instance is reached by its port: write host = ..., port = ...")
+        raise ValueError(NAMED_INSTANCE)
     if not re.fullmatch(r"[\w.-]+|[0-9A-Fa-f:.]+(%\w+)?", text):
         raise ValueError("neither a host's name nor an address: write sql1.example, or 10.0.0.1")
     return text

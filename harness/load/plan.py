@@ -128,7 +128,7 @@ class Share(NamedTuple):
 
     @property
     def writer(self) -> str:
-        """Names the file of its calls."""
+        """Name the file of its calls."""
         return f"i{self.initiator}" if self.of == 1 else f"i{self.initiator}w{self.number}"
 
     def threads(self, count: int) -> range:

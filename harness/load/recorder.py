@@ -29,7 +29,7 @@ class CallFailed(Exception):
 
 
 def two_digits_ms(milliseconds: float) -> float:
-    """Rounds to two significant digits, not finer than 10 us."""
+    """Round to two significant digits, not finer than 10 us."""
     step = 10.0 ** max(math.floor(math.log10(max(milliseconds, 1e-6))) - 1, -2)
     return round(round(milliseconds / step) * step, 2)
 

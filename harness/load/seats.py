@@ -34,7 +34,7 @@ class Seats:
         return [*self._taken.values(), *self._parked]
 
     def replace(self, stuck: ClientThread) -> None:
-        """Abandons a thread that does not return; its user gets a new one."""
+        """Abandon a thread that does not return; its user gets a new one."""
         for ordinal, thread in self._taken.items():
             if thread is stuck:
                 thread.retire()

@@ -79,7 +79,7 @@ class CallLog:
         self.failures: list[tuple[int, str]] = []  # index of the call, text
 
     def clear(self) -> None:
-        """Empties the log and keeps its memory."""
+        """Empty the log and keep its memory."""
         self.count = 0
         self.failures = []
 

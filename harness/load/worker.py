@@ -111,7 +111,7 @@ class Worker:
         }
 
     def join(self) -> None:
-        """Introduces itself to the master, which answers with orders or refuses it."""
+        """Introduce this worker to the master, which answers with orders or refuses it."""
         self._runner.register_message(LINE, self._on_line)
         self._runner.register_message(REFUSE, self._on_refusal)
         introduction = Introduction(version=version(), host=socket.gethostname(), process=os.getpid())

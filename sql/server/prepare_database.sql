@@ -13,8 +13,10 @@ IF DB_ID(N'$(Database)') IS NULL
 GO
 
 -- Activation, EXECUTE AS OWNER and deliveries run as the owner. An account of a domain, as which an administrator often signs in,
--- is not found where the service may not ask the domain: Msg 15404.
-ALTER AUTHORIZATION ON DATABASE::[$(Database)] TO [sa];
+-- is not found where the service may not ask the domain: Msg 15404. So sa owns it, whatever its name is here.
+DECLARE @statement nvarchar(max) =
+    N'ALTER AUTHORIZATION ON DATABASE::' + QUOTENAME(N'$(Database)') + N' TO ' + QUOTENAME(SUSER_SNAME(0x01)) + N';';
+EXECUTE (@statement);
 GO
 
 USE [$(Database)];

@@ -72,7 +72,7 @@ class Wire:
         self.engines[port].on_frames("benchmark", unpack_frames(opened))
 
     async def let_go(self, done: Callable[[], bool]) -> None:
-        """Hands out what was kept, a record a turn, until it has had its effect."""
+        """Hand out what was kept, a record a turn, until it has had its effect."""
         kept, self.kept = self.kept, []
         for port, record in kept:
             self.arrive(port, record)
@@ -211,7 +211,7 @@ def _report(task: Task, error: BaseException) -> None:
 
 
 async def warm_up(initiator: Side, target: Side, handles: Sequence[str]) -> None:
-    """Sends a first message on each dialog: the target makes its endpoint and gets its keys."""
+    """Send a first message on each dialog: the target makes its endpoint and gets its keys."""
     receiving = asyncio.ensure_future(target.run(target.receive(len(handles))))
     await asyncio.gather(*(initiator.run(initiator.send(handle, 1)) for handle in handles))
     await receiving

@@ -15,6 +15,7 @@ import pyodbc
 import pytest
 
 from harness.lab import scripts
+from harness.machine.places import SQL_ROOT
 from harness.observe import event_sessions
 from tests.conformance.servers import ON_SQLSERVER
 from tests.conformance.test_dialogs import BEGIN, arrived, begin, receive, send
@@ -625,11 +626,32 @@ def test_a_queues_ghost_records_are_shown_and_gone_when_it_is_rebuilt(services):
     while receive(services):
         pass
     size = scripts.single("observe/queue_size.sql", {"Queue": "dbo.TargetQueue"})
-    [(messages, pages, ghost_records)] = rows(services, size)
-    assert (messages, pages > 0, ghost_records is not None) == (0, True, True)
+    before = services.execute(size).fetchone()
+    assert (before.messages, before.pages > 0, before.ghost_records is not None) == (0, True, True)
     services.execute("ALTER QUEUE dbo.TargetQueue REBUILD;")
     services.execute("CHECKPOINT;")
-    assert rows(services, size)[0][2] == 0
+    assert services.execute(size).fetchone().ghost_records == 0
+
+
+@sqlserver_alone
+def test_no_question_meets_a_conflict_of_collations(services):
+    """Names in the database have its collation, those in tempdb and master the server's; others are binary."""
+    database = services.execute("SELECT DB_NAME();").fetchval()
+    services.execute(f"ALTER DATABASE [{database}] COLLATE Finnish_Swedish_100_CS_AS;")
+    variables = {"Database": database, "Queue": "dbo.TargetQueue", "Service": "//Test/Target", "Limit": "10"}
+    conflicts = {}
+    for path in sorted(path for folder in ("doctor", "monitors", "observe") for path in (SQL_ROOT / folder).iterdir()):
+        text = path.read_text(encoding="utf-8")
+        is_question = re.search(r"\*/\s*(SELECT|WITH)\b", text) and set(re.findall(r"\$\((\w+)\)", text)) <= set(
+            variables
+        )
+        try:
+            if is_question:
+                services.execute(scripts.single(path, variables)).fetchall()
+        except pyodbc.Error as error:
+            if re.search(r"\((446|451|457|468)\)", str(error)):
+                conflicts[path.name] = str(error)
+    assert conflicts == {}
 
 
 @sqlserver_alone

@@ -51,7 +51,7 @@ def activate(connection, procedure, readers=1):
 
 
 def watch(connection, what="QUEUE dbo.TargetQueue FOR QUEUE_ACTIVATION"):
-    """Lets an event notification, of TargetQueue if nothing else is said, go to NotificationQueue."""
+    """Let an event notification, of TargetQueue if nothing else is said, go to NotificationQueue."""
     connection.execute("CREATE QUEUE dbo.NotificationQueue;")
     connection.execute(
         "CREATE SERVICE [//Test/Notified] ON QUEUE dbo.NotificationQueue "

@@ -124,7 +124,7 @@ def test_an_instance_that_stops_in_mid_cell_is_told_of_and_fails_that_cell_which
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts `harness ...` and sees to it that nothing of it stays."""
+    """Start `harness ...` and see to it that nothing of it stays."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(*arguments: str) -> subprocess.Popen[str]:
@@ -218,7 +218,7 @@ def test_a_support_bundle_has_what_happened_and_no_secret(swept: Swept) -> None:
 
 
 def ended(process: subprocess.Popen[str], ending: signal.Signals, tmp_path: Path) -> tuple[Path, str]:
-    """Ends a sweep that has done a cell; its folder and output. None of its processes is left."""
+    """End a sweep that has done a cell; its folder and output. None of its processes is left."""
     results = wait_until(lambda: first_journal_line(tmp_path) or process.poll() is not None)
     assert isinstance(results, Path), process.communicate()[0]
     for second in ("matrix", "--resume"), ("reduce",):

@@ -51,7 +51,7 @@ class Run:
         )
 
     def play(self, plan: CellPlan, until_sent: int = 200) -> dict[tuple[int, int], int]:
-        """Runs a cell until so many messages were reported sent; how many each thread has sent."""
+        """Run a cell until so many messages were reported sent; how many each thread has sent."""
         self.clients.prepare(plan)
         self.clients.start()
         deadline = time.monotonic() + 120
@@ -181,7 +181,7 @@ def wait_for_failure(run: Run) -> None:
 
 
 def listen(run: Run) -> None:
-    """Starts the master."""
+    """Start the master."""
     run.clients._join_timeout_s = 0
     with pytest.raises(LoadError, match=f"0 of 1 worker joined at {MASTER}:{run.port}: start the others"):
         run.clients.launch(1)

@@ -24,7 +24,7 @@ def pipe(monkeypatch):
 
 
 def serve(pipe, monkeypatch, handlers, *lines):
-    """Serves these lines to their end, and every greenlet that they start."""
+    """Serve these lines to their end, and every greenlet that they start."""
     monkeypatch.setattr(pipe, "_input", iter(b"\t" + line for line in lines))
     monkeypatch.setattr(os, "_exit", lambda code: None)
     pipe.serve(handlers, lambda worker, line: None)

@@ -43,7 +43,7 @@ def place(instance: Instance, database: str) -> str:
 
 @pytest.fixture
 def ask(instance: Instance, tmp_path: Path) -> Callable[..., CommandResult]:
-    """Runs the command as a login."""
+    """Run the command as a login."""
 
     def run(*words: str, user: str = "sa", trust: bool = True) -> CommandResult:
         assert instance.login is not None
@@ -122,6 +122,7 @@ def test_what_is_wrong_is_one_line_with_an_exit_code(ask: Callable[..., CommandR
             (("--server", place), "stranger", 3, "(error 18456): check the user's name and password"),
             (("--server", place, "--database", "nix"), "sa", 2, "has no database 'nix' that the login sees; "),
             (("--server", "sql1,x"), "sa", 2, "'sql1,x' is no address: write sql1.example,1433"),
+            (("--server", r"sql1\INSTANCE"), "sa", 2, "a named instance is reached by its port"),
             (("--server", "sql1;UID=sa"), "sa", 2, "'sql1;UID=sa' is no address: write sql1.example,1433"),
             (("--server", "sql1:1433"), "sa", 2, "'sql1:1433' is no address: write sql1,1433"),
             ((), "sa", 2, "no server named: harness monitors --server HOST,PORT"),

@@ -262,7 +262,7 @@ def connection(instance: Instance, database: str) -> Iterator[pyodbc.Connection]
 
 @pytest.fixture(scope="module")
 def find(instance: Instance, database: str) -> Iterator[Callable[..., Explanation | None]]:
-    """Looks until there is an explanation of something, or, if asked to, none."""
+    """Look until there is an explanation of something, or, if asked to, none."""
     reader = Reader(instance, database=database)
 
     def wait(what: str, *, there: bool = True) -> Explanation | None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 def docker(monkeypatch: pytest.MonkeyPatch):
-    """Makes testcontainers use a stand-in engine."""
+    """Make testcontainers use a stand-in engine."""
     monkeypatch.setenv("TESTCONTAINERS_RYUK_DISABLED", "true")
     # Otherwise testcontainers looks for a network if the tests themselves run in a container.
     monkeypatch.setattr(testcontainers_config, "connection_mode_override", ConnectionMode.docker_host)

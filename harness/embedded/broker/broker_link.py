@@ -133,7 +133,7 @@ class BrokerLink:
         return self._keys.sign(certificate.private_key, Protection(master_key), data)
 
     def verify(self, certificate: bytes, signature: bytes, data: bytes) -> None:
-        """Checks that the owner of a certificate has signed the data; ValueError if not."""
+        """Check that the owner of a certificate has signed the data; raise ValueError if not."""
         self._keys.verify(certificate, signature, data)
 
     def own_refusal(self) -> str:

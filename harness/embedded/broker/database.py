@@ -384,7 +384,7 @@ class Database:
         group.queue.withdraw(group)
 
     def queue_rows(self, queue: Queue) -> Iterator[QueueRow]:
-        """Collects the rows that a SELECT from a queue sees: ready, retained, and early ones."""
+        """Collect the rows that a SELECT from a queue sees: ready, retained, and early ones."""
         yield from queue.rows.values()
         for incoming in queue.behind_gaps or ():
             for sequence, (frame, now_ns) in sorted((incoming.early or {}).items()):
@@ -393,7 +393,7 @@ class Database:
                     yield QueueRow(queue, incoming, -1, sequence, message_type, frame.body, now_ns, NOT_YET_COMPLETE)
 
     def transmission_rows(self) -> Iterator[TransmissionRow]:
-        """Collects the rows of sys.transmission_queue: rows to send, and rows whose queue was OFF."""
+        """Collect the rows of sys.transmission_queue: rows to send, and rows whose queue was OFF."""
         yield from self.transmission_queue.values()
         for queue in self.catalog.queues.values():
             for row in queue.blocked:

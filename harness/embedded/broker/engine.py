@@ -149,5 +149,5 @@ class Engine:
         self._inboxes.put(frames)
 
     def on_connection_state(self, address: tuple[str, int], is_up: bool, status: str) -> None:
-        """Notes that our connection is up, or down for a reason that becomes the transmission status."""
+        """Note that our connection is up, or down for a reason that becomes the transmission status."""
         self._transmitter.connection_changed(address, is_up, status)

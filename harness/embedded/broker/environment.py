@@ -46,7 +46,7 @@ class ReplaceableEntropy:
 
 
 def datetime_text(utc_ns: int) -> str:
-    """Formats a datetime as XML and ERRORLOG do."""
+    """Format a datetime as XML and ERRORLOG do."""
     return datetime.fromtimestamp(utc_ns / SECOND, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
 
 

@@ -106,7 +106,7 @@ class Keys(Protocol):
         ...
 
     def verify(self, blob: bytes, signature: bytes, data: bytes) -> None:
-        """Checks that the owner of a certificate has signed the data."""
+        """Check that the owner of a certificate has signed the data."""
         ...
 
     def offer(

@@ -132,7 +132,7 @@ class QueueMonitor:
         self._stop_response_timer()
 
     def message_available(self) -> None:
-        """Notes that a group became available: by a new message, a rollback, a released lock or ALTER QUEUE."""
+        """Note that a group became available: by a new message, a rollback, a released lock or ALTER QUEUE."""
         if self.state is INACTIVE:
             if not self._monitors.readers_of(self.queue):
                 self._launch()
@@ -221,7 +221,7 @@ class QueueMonitor:
         self.state = TRANSITIONS[self.state, event]
 
     def _no_response(self) -> None:
-        """Notifies again if something can be received."""
+        """Notify again if something can be received."""
         self._response_timer = None
         self._check_after(MonitorEvent.TIME_OUT)
 

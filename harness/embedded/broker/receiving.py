@@ -173,7 +173,7 @@ def _from_next_group(tx: Transaction, queue: Queue, limit: int) -> list[QueueRow
 
 
 def _or_own(tx: Transaction, queue: Queue, free: ConversationGroup | None) -> ConversationGroup | None:
-    """Chooses the next group among the free one and those that the transaction has locked itself."""
+    """Choose the next group among the free one and those that the transaction has locked itself."""
     best, best_key = free, free.heap_entry[:2] if free is not None and free.heap_entry is not None else None
     for lock in tx.locks:
         if isinstance(lock, ConversationGroup) and lock.ready and lock.queue is queue:

@@ -177,7 +177,7 @@ class Router:
     def _prefer(
         self, database: Database, candidates: list[Route], service: str, instance: str | None, conversation_id: str
     ) -> Route:
-        """Prefers a mirrored route, then LOCAL if the service is here, an address, TRANSPORT; spreads over equals."""
+        """Prefer a mirrored route, then LOCAL if the service is here, an address, TRANSPORT; spread over equals."""
 
         def rank(route: Route) -> int:
             if route.mirror_address is not None:

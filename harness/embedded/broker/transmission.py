@@ -84,7 +84,7 @@ class Transmitter:
 
     @staticmethod
     def _in_order(woken: dict[ConversationEndpoint, None]) -> Iterable[ConversationEndpoint]:
-        """Orders endpoints first come, first served; with HONOR_BROKER_PRIORITY ON by highest priority."""
+        """Order endpoints first come, first served; with HONOR_BROKER_PRIORITY ON by highest priority."""
         if len(woken) > 1 and any(endpoint.database.catalog.is_honor_broker_priority_on for endpoint in woken):
             return sorted(
                 woken,

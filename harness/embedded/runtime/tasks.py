@@ -193,7 +193,7 @@ class Scheduler:
         self._crowded = 2 * len(self.timers) + _FEW_TIMERS
 
     def run(self) -> None:
-        """Fires the timers that are due and runs tasks until none is ready."""
+        """Fire the timers that are due and run tasks until none is ready."""
         assert not self._running, "run() is not reentrant"
         self._running = True
         ready, timers, order = self._ready, self.timers, self.order

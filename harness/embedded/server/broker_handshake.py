@@ -208,7 +208,7 @@ class Handshake:
         return hello
 
     def _agree(self, connecting: bytes | memoryview, listening: bytes | memoryview, peer: Hello) -> None:
-        """Derives the session keys, which depend on every byte of both hellos."""
+        """Derive the session keys, which depend on every byte of both hellos."""
         digests = hashlib.sha256(connecting).digest() + hashlib.sha256(listening).digest()
         self._transcript = hashlib.sha256(digests).digest()
         try:

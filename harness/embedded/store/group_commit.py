@@ -139,7 +139,7 @@ class Store(ABC):
         return flush
 
     def commit_lazily(self, writes: Sequence[Write]) -> None:
-        """Submits writes that a crash may lose: every flush tries them again until they are stored. Writes
+        """Submit writes that a crash may lose: every flush tries them again until they are stored. Writes
         that are submitted later are never on disk before them."""
         if not writes:
             return

@@ -116,7 +116,7 @@ class FrameFuzzer:
             self._probe(one, other)
 
     def _probe(self, initiator: Instance, target: Instance) -> None:
-        """Sends a message on a new dialog, which must arrive."""
+        """Send a message on a new dialog, which must arrive."""
         handle = self.world.dialog(initiator, target, encryption=self.is_encrypted)
         initiator.send(handle, b"probe")
         self.world.run_for(1)

@@ -28,7 +28,7 @@ class AnyOrder(RuleBasedStateMachine):
             self._try(self.here.send, self._pick(2), b"waits")
 
     def _try(self, statement, *args, **options):
-        """Runs a statement, ignores errors of SQL Server, and cancels it if it waits for the other session."""
+        """Run a statement, ignore errors of SQL Server, and cancel it if it waits for the other session."""
         self._inside(lambda tx: statement(*args, tx=tx, **options))
 
     def _inside(self, call):

@@ -47,7 +47,7 @@ class Readers:
         yield
 
     def slow(self, seconds, **options):
-        """Receives one message and takes that much time for it."""
+        """Receive one message and take that much time for it."""
 
         def procedure(tx):
             rows = yield from self.instance.engine.receiving.receive(
@@ -72,7 +72,7 @@ def monitor(here, readers):
 
 
 def messages(here, count=1):
-    """Sends messages on separate conversations."""
+    """Send messages on separate conversations."""
     for _ in range(count):
         here.send(here.begin())
 
@@ -188,7 +188,7 @@ def test_an_empty_receive_resets_the_timer(here, readers, monitor):
     messages(here, 60)
 
     def receive_empty_rowsets():
-        """Reports an empty rowset every four seconds."""
+        """Report an empty rowset every four seconds."""
         for _ in range(6):
             yield Delay(4 * SECOND)
             monitor.receive_came_back_empty()

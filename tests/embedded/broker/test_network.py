@@ -65,7 +65,7 @@ def test_an_acknowledgement_of_a_part_begins_the_intervals_anew(world, pair):
 
 
 def sent_again_after_s(world, send):
-    """Sends a message that the network loses; returns the seconds until it is sent again."""
+    """Send a message that the network loses; return the seconds until it is sent again."""
     world.network.deliveries = lambda frame: []
     del world.network.sent[:]
     send()

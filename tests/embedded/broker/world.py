@@ -44,7 +44,7 @@ class Network:
                     receiver.arrive_at(clock_ns + delay_ns, copy(frame))  # its seal is undone in place
 
     def times_s(self, kind: type) -> list[float]:
-        """Lists when frames of a kind were sent, in seconds."""
+        """List when frames of a kind were sent, in seconds."""
         return [when_ns / 1e9 for when_ns, frame in self.sent if isinstance(frame, kind)]
 
 
@@ -107,7 +107,7 @@ class Instance:
         ddl_network.create_endpoint(tx, self.engine.link, "broker", state="STARTED", port=self.port)
 
     def crash(self) -> None:
-        """Kills the instance and starts it again from its disk."""
+        """Kill the instance and start it again from its disk."""
         self.world.driver.forget(self.scheduler)
         self._start(self.store.rows)
 
@@ -217,7 +217,7 @@ class World:
         return Instance(self, name, 5000 + self.next_seed())
 
     def link(self, one: Instance, other: Instance) -> None:
-        """Makes routes both ways, by service name and broker instance."""
+        """Make routes both ways, by service name and broker instance."""
         for here, there in ((one, other), (other, one)):
             here.ddl(
                 lambda tx, here=here, there=there: ddl_network.create_route(
@@ -231,13 +231,13 @@ class World:
             )
 
     def pair(self) -> tuple[Instance, Instance]:
-        """Makes a linked initiator and target."""
+        """Make a linked initiator and target."""
         initiator, target = self.instance("initiator"), self.instance("target")
         self.link(initiator, target)
         return initiator, target
 
     def secure(self, initiator: Instance, target: Instance) -> None:
-        """Gives both sides what encrypted dialogs need."""
+        """Give both sides what encrypted dialogs need."""
         for side in (initiator, target):
             side.ddl(lambda tx, side=side: ddl_principals.create_master_key(tx, side.db.catalog))
             side.ddl(
@@ -254,7 +254,7 @@ class World:
         self.bind(initiator, target)
 
     def bind(self, initiator: Instance, target: Instance) -> None:
-        """Lets the initiator encrypt for the target."""
+        """Let the initiator encrypt for the target."""
         initiator.ddl(
             lambda tx: ddl_network.create_remote_service_binding(
                 tx, initiator.db.catalog, "binding", to_service=S, user="proxy"
@@ -268,7 +268,7 @@ class World:
         self.driver.run_for(seconds)
 
     def set_wall_clock(self, seconds: float, *instances: Instance) -> None:
-        """Sets the wall clock of these instances forward, or back."""
+        """Set the wall clock of these instances forward, or back."""
         self.clock.epoch_utc_ns += round(seconds * 1e9)
         for instance in instances:
             instance.engine.scheduler.wall_clock_is_set()
@@ -311,7 +311,7 @@ _KEPT = attrgetter(
 
 
 def snapshot(instance: Instance) -> dict[str, Any]:
-    """Copies the state of an instance's database that a restart must restore."""
+    """Copy the state of an instance's database that a restart must restore."""
     db = instance.db
     return {
         "database": db.catalog.stored(),
@@ -340,7 +340,7 @@ def snapshot(instance: Instance) -> dict[str, Any]:
 
 
 def check_queue(instance: Instance) -> None:
-    """Asserts the invariants of a queue's structures."""
+    """Assert the invariants of a queue's structures."""
     queue = instance.queue
     ready = [row for endpoint in instance.db.endpoints.values() for row in endpoint.incoming.ready]
     retained = [row for endpoint in instance.db.endpoints.values() for row in endpoint.incoming.retained]

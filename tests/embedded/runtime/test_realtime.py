@@ -33,7 +33,7 @@ def moved(tmp_path):
 
 @pytest.fixture
 def connect(moved, tmp_path):
-    """Opens connections to an instance with these clocks."""
+    """Open connections to an instance with these clocks."""
     command = [sys.executable, "-m", "harness", "serve", "--port", "0", "--data", str(tmp_path / "data"), "--throwaway"]
     environment = {**os.environ, **moved.environment, "HARNESS_PASSWORD": PASSWORD}
     with contextlib.ExitStack() as opened:

@@ -55,6 +55,6 @@ class Impostor(EndpointLink):
 
 
 def acquainted(*links: EndpointLink) -> None:
-    """Lets all these accept each other's certificates."""
+    """Let all these accept each other's certificates."""
     for link in links:
         link.known = [other.pair.blob for other in links if other is not link]

@@ -38,7 +38,7 @@ def connection_string(driver: drivers.Driver, canned_port: int) -> Callable[...,
 
 @pytest.fixture
 def connect(connection_string: Callable[..., str]) -> Iterator[Connect]:
-    """Opens connections to the canned server, and closes them after the test."""
+    """Open connections to the canned server, and close them after the test."""
     opened: list[pyodbc.Connection] = []
 
     def open_(*, autocommit: bool = True, **options: Any) -> pyodbc.Connection:

@@ -21,7 +21,7 @@ def sides(connecting=ONE, listening=OTHER):
 
 
 def exchange(connecting, listening, damage=lambda place, record: record):
-    """Carries records until both are done; `damage` changes them on the way. Returns the records sent."""
+    """Carry records until both are done; `damage` changes them on the way. Return the records sent."""
     sent = []
     waiting = [(listening, record) for record in connecting.start]
     while waiting:

@@ -28,7 +28,7 @@ Serve = Callable[..., subprocess.Popen]
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Starts `harness serve` with these arguments; ends it after the test."""
+    """Start `harness serve` with these arguments; end it after the test."""
     started: list[subprocess.Popen] = []
 
     def start(*words: str, password: str = PASSWORD, data: Path = tmp_path / "data", **options) -> subprocess.Popen:

@@ -86,7 +86,7 @@ def instance() -> Iterator[Instance]:
 
 @pytest.fixture
 def running(instance: Instance) -> Iterator[Callable[[str], socket.socket]]:
-    """Sends a batch without reading its answer, and closes the connection after the test."""
+    """Send a batch without reading its answer, and close the connection after the test."""
     opened: list[socket.socket] = []
 
     def run(text: str) -> socket.socket:

@@ -54,7 +54,7 @@ class RealTime:
 
 
 def in_real_time(test):
-    """Runs an async test(time, path) in its own loop."""
+    """Run an async test(time, path) in its own loop."""
 
     def run(tmp_path):
         async def body():
@@ -77,7 +77,7 @@ def contents(time, path):
 
 
 def copy(path, to):
-    """Copies the files that a crash at this moment would leave; a loss of power can leave an older mark."""
+    """Copy the files that a crash at this moment would leave; a loss of power can leave an older mark."""
     to.mkdir()
     for name in (MARK, DATA):
         shutil.copy(path / name, to / name)

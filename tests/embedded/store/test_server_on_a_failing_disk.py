@@ -43,7 +43,7 @@ __all__ = ["serve"]  # a fixture
 
 @pytest.fixture
 def failing(tmp_path):
-    """Compiles the library; while the file that it returns exists, fdatasync fails."""
+    """Compile the library; while the file that it returns exists, fdatasync fails."""
     file = tmp_path / "failing"
     (tmp_path / "failing.c").write_text(LIBRARY)
     words = ["cc", "-shared", "-fPIC", f'-DFAILING="{file}"', "-o", str(tmp_path / "failing.so"), "failing.c", "-ldl"]

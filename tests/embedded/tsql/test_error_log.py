@@ -18,7 +18,7 @@ END;
 
 @pytest.fixture
 def sent(side):
-    """Runs statements in an activated procedure, which a message starts; returns the rows of the error log."""
+    """Run statements in an activated procedure, which a message starts; return the rows of the error log."""
 
     def run(statements: str) -> list[tuple[str, str]]:
         side.run("CREATE QUEUE dbo.q; CREATE SERVICE S ON QUEUE dbo.q ([DEFAULT])")
