@@ -79,7 +79,8 @@ class Process:
             transport.close()
 
     def terminate(self) -> None:
-        os.close(self._input)
+        """Ask by one signal alone. While the main thread waits for a thread, a second signal stays pending, and CPython 3.11 then
+        lets a thread that coverage traces begin its next function for ever."""
         signal.pidfd_send_signal(self._ended, signal.SIGTERM)
 
     async def wait(self) -> int:
@@ -89,4 +90,5 @@ class Process:
         await ended.wait()
         loop.remove_reader(self._ended)
         os.close(self._ended)
+        os.close(self._input)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
