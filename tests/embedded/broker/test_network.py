@@ -106,6 +106,23 @@ def test_an_error_that_replaces_unsent_messages_is_retried_although_their_retry_
     assert sent_again_after_s(world, lambda: initiator.commit(tx)) == pytest.approx(4, abs=0.01)
 
 
+def test_an_error_takes_the_number_of_the_first_message_that_it_takes_back(world, pair):
+    initiator, target = pair
+    handle = world.dialog(initiator, target)
+    initiator.send(handle, b"0")
+    world.run_for(1)
+    initiator.ddl(lambda tx: ddl_network.alter_endpoint(tx, initiator.engine.link, "broker", state="STOPPED"))
+    initiator.send(handle, b"taken back from the transmission queue")
+    tx = initiator.engine.transactions.begin()
+    initiator.send(handle, b"taken back from its transaction", tx)
+    initiator.end(handle, tx, error=(5, "stop"))
+    initiator.commit(tx)
+    initiator.ddl(lambda tx: ddl_network.alter_endpoint(tx, initiator.engine.link, "broker", state="STARTED"))
+    world.run_for(10)
+    received = {row.message_sequence_number: row.message_type.name for row in target.receive_all()}
+    assert received == {0: M, 1: system_objects.ERROR}
+
+
 def test_a_message_is_sent_again_before_one_that_waits_for_a_later_retry(world, pair):
     initiator, target = pair
     old, new = world.dialog(initiator, target), world.dialog(initiator, target)
