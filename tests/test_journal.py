@@ -19,6 +19,7 @@ def entry(cell: str, attempt: int = 1, outcome: str = "completed", run: int = 1)
 
 def test_entries_come_back_as_they_were_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
+    assert journal.next_run() == 1
     journal.append(dataclasses.replace(entry("a", outcome="failed"), reason=NAME))
     journal.append(entry("a", attempt=2, run=2))
     assert unsafe_in(journal.path.read_text(), besides="\n") == []

@@ -123,6 +123,16 @@ def test_an_error_takes_the_number_of_the_first_message_that_it_takes_back(world
     assert received == {0: M, 1: system_objects.ERROR}
 
 
+def test_without_a_route_back_a_message_arrives_and_the_target_says_why_it_is_not_acknowledged(world, pair):
+    initiator, target = pair
+    target.ddl(lambda tx: ddl_network.drop_route(tx, target.db.catalog, "to initiator"))
+    initiator.send(world.dialog(initiator, target), b"x")
+    world.run_for(1)
+    assert bodies(target.receive_all()) == [b"x"] and len(initiator.db.transmission_queue) == 1
+    [endpoint] = target.db.endpoints.values()
+    assert endpoint.outgoing.transmission_status
+
+
 def test_a_message_is_sent_again_before_one_that_waits_for_a_later_retry(world, pair):
     initiator, target = pair
     old, new = world.dialog(initiator, target), world.dialog(initiator, target)

@@ -88,6 +88,7 @@ def test_frames_arrive_in_order_with_the_name_of_their_sender():
             [sent], [received] = sending.connections(), listening.connections()
             assert (sent.is_accept, received.is_accept) == (False, True)
             assert sent.total_fragments_sent == received.total_fragments_received == 1000
+            assert 0 < sent.total_sends < 100 and 0 < received.total_receives < 1000
             assert sent.total_bytes_sent == received.total_bytes_received > 1000
             assert initiator.counters.bytes_sent == target.counters.bytes_received == sent.total_bytes_sent
             assert (sent.peer_certificate, received.peer_certificate) == (

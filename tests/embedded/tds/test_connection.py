@@ -3,7 +3,7 @@
 import pytest
 
 from harness.embedded.tds.connection import TRANSITIONS, Connection, ConnectionState
-from harness.embedded.tds.login import Encryption, Login7, Prelogin
+from harness.embedded.tds.login import Encryption, Login7, Prelogin, PreloginOption
 from harness.embedded.tds.packets import PacketReader, PacketType
 from harness.embedded.tds.requests import (
     Attention,
@@ -27,6 +27,13 @@ def packet(kind: PacketType, payload: bytes, status: int = 1) -> bytes:
 
 def batch(text: str, status: int = 1) -> bytes:
     return packet(PacketType.SQL_BATCH, ALL_HEADERS + text.encode("utf-16-le"), status)
+
+
+@pytest.mark.parametrize("is_sqlclient", [False, True])
+def test_sqlclient_alone_is_told_that_there_is_no_mars(is_sqlclient):
+    answer = bytes(Prelogin((17, 0, 1000), Encryption.OFF, is_sqlclient).encode())
+    table = answer[: answer.index(0xFF)]
+    assert (PreloginOption.MARS in table[::5]) is is_sqlclient
 
 
 OUT_OF_TURN = [(state, kind) for state in ConnectionState for kind in PacketType if (state, kind) not in TRANSITIONS]

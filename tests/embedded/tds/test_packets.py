@@ -81,6 +81,14 @@ def test_bytes_that_are_not_a_valid_packet_are_a_protocol_error(data):
         packets.PacketReader().feed(data)
 
 
+def test_a_long_message_before_the_login_breaks_the_protocol():
+    reader = packets.PacketReader(is_logged_in=False)
+    part = packet(packets.PacketType.LOGIN7, MORE, bytes(packets.LOGIN_SIZE_MAX // 2))
+    assert reader.feed(part) + reader.feed(part) == []
+    with pytest.raises(TdsProtocolError, match="a message of more than"):
+        reader.feed(part)
+
+
 def test_a_request_beyond_the_limit_is_dropped_up_to_its_end_and_the_next_is_read():
     reader = packets.PacketReader()
     reader.log_in(512)

@@ -116,6 +116,12 @@ def test_numeric_keeps_every_digit(units, scale):
     assert there_and_back(SqlType("numeric", precision=38, scale=scale), value)[1] == value
 
 
+def test_zero_is_positive():
+    out = ByteWriter()
+    form_of(SqlType("numeric", precision=5, scale=2)).encode(out, Decimal(0))
+    assert out.hex() == "050100000000"
+
+
 @given(st.integers(-53690, 2958463), st.integers(0, 25_919_999))
 def test_datetime_keeps_its_tick(days, ticks):
     assert text_to_datetime(datetime_to_text(days, ticks)) == (days, ticks)
