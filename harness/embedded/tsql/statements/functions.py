@@ -15,13 +15,12 @@ from harness.embedded.sqltypes import Column, ResultSink, SqlType
 from harness.embedded.tsql.catalog.column_views import describe_columns_with, describe_parameters_with
 from harness.embedded.tsql.instance.modules import UserFunction
 from harness.embedded.tsql.permissions import guard as guards
-from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import Frame
-from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.session.steps import Scope, Work
 from harness.embedded.tsql.statements import definitions, flow, modules, queries, variables
 from harness.embedded.tsql.statements.insert import Insert
 from harness.embedded.tsql.statements.procedures import ProcedureParameter, parameters
-from harness.embedded.tsql.statements.registry import COMPILERS, register
+from harness.embedded.tsql.statements.registry import COMPILERS
 from harness.embedded.tsql.statements.tables import variable_body
 from harness.embedded.tsql.statements.update import Delete, Update
 from harness.embedded.tsql.storage.sqlite import quoted
@@ -88,18 +87,11 @@ def parse_create_function(verb: str) -> ParseFunction:
     return parse
 
 
-def compile_create_function(node: CreateFunction, scope: Scope) -> Step:
+def compile_create_function(node: CreateFunction, scope: Scope) -> Work:
     program = _compiled(node, None)
 
-    def check(frame: Frame, guard: Guard) -> None:
-        if frame.instance.function(node.name, frame.database) is not None:
-            definitions.on_object("alter", "FUNCTION", node.name)(frame, guard)
-        else:
-            definitions.creating("CREATE FUNCTION", in_schema=node.name)(frame, guard)
-        modules.check_execute_as(frame, guard, node.execute_as)
-
     def work(frame: Frame, tx: Transaction) -> Waiting[None]:
-        old = frame.instance.function(node.name, frame.database)
+        old = _find(frame, node.name)
         if old is not None and old.type != node.type:
             raise SqlServerError(2010, node.name[-1])
         described = modules.definition(frame, tx, node, old)
@@ -109,19 +101,14 @@ def compile_create_function(node: CreateFunction, scope: Scope) -> Step:
             modules.select_all(frame, function, node.line, _nulls(node))  # whether it makes sense
         return modules.bound(program.bind, node, frame)
 
-    return definitions.definition_step(check, work)
+    return work
 
 
-for _verb in ("CREATE", "ALTER", "CREATE OR ALTER"):
-    register(f"{_verb} FUNCTION", parse_create_function(_verb), CreateFunction)(compile_create_function)
+def _find(frame: Frame, name: definitions.ObjectName) -> UserFunction | None:
+    return frame.instance.function(name, frame.database)
 
 
-definitions.register_drop_of_found(
-    "FUNCTION",
-    "function",
-    lambda frame, name: frame.instance.function(name, frame.database),
-    lambda frame, tx, function: frame.instance.drop_module(tx, function),
-)
+modules.register_kind("FUNCTION", CreateFunction, parse_create_function, compile_create_function, _find)
 
 
 # -- what a function may do --------------------------------------------------------------------------------------------

@@ -13,15 +13,22 @@ from harness.embedded.tsql.instance.modules import Module
 from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.permissions.rights import DBO
 from harness.embedded.tsql.session.session import Frame
-from harness.embedded.tsql.session.steps import Scope
-from harness.embedded.tsql.statements.definitions import check_owner, written_name
-from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR
+from harness.embedded.tsql.session.steps import Scope, Step, Work
+from harness.embedded.tsql.statements.definitions import (
+    ObjectName,
+    check_owner,
+    creating,
+    definition_step,
+    on_object,
+    register_drop_of_found,
+    written_name,
+)
+from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
 from harness.embedded.tsql.text.ddl_events import DdlStatement
-from harness.embedded.tsql.text.parser import Parser, Statement, parse_whole_query
+from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement, parse_whole_query
 from harness.embedded.tsql.text.tokens import Tokens
 from harness.embedded.tsql.translation.binding import Plan, select_plan
 
-Node = TypeVar("Node", bound=Statement)
 NESTING_MAX = 32  # "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32)."
 
 
@@ -34,6 +41,9 @@ class ModuleDefinition(Statement):
     text: str  # of the whole batch: stored, and compiled again after a restart
     verb: str  # CREATE, ALTER or CREATE OR ALTER
     execute_as: str
+
+
+Node = TypeVar("Node", bound=ModuleDefinition)
 
 
 def begin(tokens: Tokens, verb: str, kind: str) -> tuple[str, ...]:
@@ -111,6 +121,33 @@ def definition(
     created_ns = old.create_time_ns if old is not None else instance.engine.clock.utc_ns()
     creator = frame.session.user_name(database)
     return database.database_id, object_id, schema, name, node.text, created_ns, creator
+
+
+def register_kind(
+    words: str,
+    node_type: type[Node],
+    parse: Callable[[str], ParseFunction],
+    compile_: Callable[[Node, Scope], Work],
+    find: Callable[[Frame, ObjectName], Module | None],
+) -> None:
+    """Register CREATE, ALTER and DROP of a kind of modules; of its words, separated by |, the last is its name.
+
+    CREATE and ALTER check for ALTER on a module that exists, else for what its creation needs.
+    """
+    *_, kind = alternatives = words.split("|")
+
+    def compiled(node: Node, scope: Scope) -> Step:
+        def check(frame: Frame, guard: Guard) -> None:
+            exists = find(frame, node.name) is not None
+            needed = on_object("alter", kind, node.name) if exists else creating(f"CREATE {kind}", in_schema=node.name)
+            needed(frame, guard)
+            check_execute_as(frame, guard, node.execute_as)
+
+        return definition_step(check, compile_(node, scope))
+
+    for verb in ("CREATE", "ALTER", "CREATE OR ALTER"):
+        register("|".join(f"{verb} {word}" for word in alternatives), parse(verb), node_type)(compiled)
+    register_drop_of_found(words, kind.lower(), find, lambda frame, tx, module: frame.instance.drop_module(tx, module))
 
 
 def bound(bind: Callable[[Frame], Waiting[None]], node: ModuleDefinition, frame: Frame) -> Waiting[None]:

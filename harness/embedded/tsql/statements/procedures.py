@@ -16,12 +16,11 @@ from harness.embedded.tsql.catalog.column_views import describe_parameters_with
 from harness.embedded.tsql.catalog.data_types import TYPES
 from harness.embedded.tsql.instance.modules import Procedure
 from harness.embedded.tsql.permissions import guard as guards
-from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import Frame, Session
-from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.session.steps import Scope, Step, Work
 from harness.embedded.tsql.statements import definitions, modules, variables
 from harness.embedded.tsql.statements.modules import NESTING_MAX, ModuleDefinition
-from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR, register
+from harness.embedded.tsql.statements.registry import COMPILERS, GRAMMAR
 from harness.embedded.tsql.storage.conversion import parameter_converter
 from harness.embedded.tsql.storage.tables import TableBody
 from harness.embedded.tsql.storage.variants import VARIANT
@@ -97,29 +96,23 @@ def parse_parameters(declarations: str, find_type: FindType | None = None) -> li
     return parsed
 
 
-def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Step:
+def compile_create_procedure(node: CreateProcedure, scope: Scope) -> Work:
     """Compile the body to report its errors; the first call compiles it again from its text."""
     program = _compile_definition(node, Scope(scope.compilers, text=node.text, in_procedure=True))
 
-    def check(frame: Frame, guard: Guard) -> None:
-        if frame.instance.procedure(node.name, frame.database) is not None:
-            definitions.on_object("alter", "PROCEDURE", node.name)(frame, guard)
-        else:
-            definitions.creating("CREATE PROCEDURE", in_schema=node.name)(frame, guard)
-        modules.check_execute_as(frame, guard, node.execute_as)
-
     def work(frame: Frame, tx: Transaction) -> Waiting[None]:
-        old = frame.instance.procedure(node.name, frame.database)
+        old = _find(frame, node.name)
         frame.instance.put_module(tx, Procedure(*modules.definition(frame, tx, node, old)))
         return modules.bound(program.bind, node, frame)
 
-    return definitions.definition_step(check, work)
+    return work
 
 
-for _verb in ("CREATE", "ALTER", "CREATE OR ALTER"):
-    register(f"{_verb} PROC|{_verb} PROCEDURE", parse_create_procedure(_verb), CreateProcedure)(
-        compile_create_procedure
-    )
+def _find(frame: Frame, name: definitions.ObjectName) -> Procedure | None:
+    return frame.instance.procedure(name, frame.database)
+
+
+modules.register_kind("PROC|PROCEDURE", CreateProcedure, parse_create_procedure, compile_create_procedure, _find)
 
 
 class CompiledProcedure(NamedTuple):
@@ -184,14 +177,6 @@ def _compile_definition(node: CreateProcedure, scope: Scope) -> CompiledProcedur
         scope.declared,
         frozenset(scope.readonly),
     )
-
-
-definitions.register_drop_of_found(
-    "PROC|PROCEDURE",
-    "procedure",
-    lambda frame, name: frame.instance.procedure(name, frame.database),
-    lambda frame, tx, module: frame.instance.drop_module(tx, module),
-)
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from harness.embedded.broker.transactions import Transaction
 from harness.embedded.tsql.catalog.column_views import describe_columns_with
 from harness.embedded.tsql.instance.modules import UserView
-from harness.embedded.tsql.permissions.guard import Guard
 from harness.embedded.tsql.session.session import Frame
-from harness.embedded.tsql.session.steps import Scope, Step
+from harness.embedded.tsql.session.steps import Scope, Work
 from harness.embedded.tsql.statements import changes, definitions, modules
-from harness.embedded.tsql.statements.registry import register
 from harness.embedded.tsql.text.parser import ParseFunction, Parser, Statement
 from harness.embedded.tsql.translation.binding import refuse_order
 
@@ -45,32 +43,19 @@ def parse_create_view(verb: str) -> ParseFunction:
     return parse
 
 
-def compile_create_view(node: CreateView, scope: Scope) -> Step:
-    def check(frame: Frame, guard: Guard) -> None:
-        if frame.instance.view(node.name, frame.database) is not None:
-            definitions.on_object("alter", "VIEW", node.name)(frame, guard)
-        else:
-            definitions.creating("CREATE VIEW", in_schema=node.name)(frame, guard)
-
+def compile_create_view(node: CreateView, scope: Scope) -> Work:
     def work(frame: Frame, tx: Transaction) -> None:
-        old = frame.instance.view(node.name, frame.database)
-        described = modules.definition(frame, tx, node, old)
+        described = modules.definition(frame, tx, node, _find(frame, node.name))
         view = UserView(*described, query=node.query, columns=node.columns)
         frame.instance.put_module(tx, view)
         modules.select_all(frame, view, node.line)  # whether it makes sense
 
-    return definitions.definition_step(check, work)
+    return work
 
 
-for _verb in ("CREATE", "ALTER", "CREATE OR ALTER"):
-    register(f"{_verb} VIEW", parse_create_view(_verb), CreateView)(compile_create_view)
+def _find(frame: Frame, name: definitions.ObjectName) -> UserView | None:
+    return frame.instance.view(name, frame.database)
 
 
-definitions.register_drop_of_found(
-    "VIEW",
-    "view",
-    lambda frame, name: frame.instance.view(name, frame.database),
-    lambda frame, tx, view: frame.instance.drop_module(tx, view),
-)
-
+modules.register_kind("VIEW", CreateView, parse_create_view, compile_create_view, _find)
 describe_columns_with(UserView, modules.columns)
