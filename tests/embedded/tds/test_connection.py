@@ -1,7 +1,11 @@
 """The states of a connection, and the answers that need no session."""
 
+import contextlib
+import ssl
+
 import pytest
 
+from harness.embedded.server.authentication import self_signed_context
 from harness.embedded.tds.connection import TRANSITIONS, Connection, ConnectionState
 from harness.embedded.tds.login import Encryption, Login7, Prelogin, PreloginOption
 from harness.embedded.tds.packets import PacketReader, PacketType
@@ -74,7 +78,33 @@ def test_a_login_is_answered_with_what_the_client_asked_for():
     connection.accept_login(request, "lab", 51)
     assert connection.state is ConnectionState.IDLE
     assert "Changed database context to 'lab'.".encode("utf-16-le") in sent[1]
-    assert b"\x01\x74\x00\x00\x04" in sent[1]  # LOGINACK: SQL_TSQL, TDS 7.4
+    program = b"\x14" + "Microsoft SQL Server".encode("utf-16-le")
+    assert b"\xad\x32\0\x01\x74\0\0\x04" + program + b"\x0a\0\x17\x70" in sent[1]  # LOGINACK: TDS 7.4, 10.0.6000
+    assert b"\xae\x0a\x01\0\0\0\x01\xff" in sent[1]  # FEATUREEXTACK: UTF8_SUPPORT
+
+
+def test_a_client_that_encrypts_shakes_hands_in_packets_of_prelogin_and_logs_in_through_tls():
+    sent: list[bytes] = []
+    connection = Connection(SERVER, sent.append, tls=self_signed_context("canned"))
+    connection.receive(packet(PacketType.PRELOGIN, bytes(Prelogin((0, 0, 0), Encryption.ON).encode())))
+    assert Prelogin.decode(sent.pop()[8:]).encryption is Encryption.ON
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    client = context.wrap_bio(incoming, outgoing)
+    while connection.state is ConnectionState.TLS_HANDSHAKE:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.do_handshake()
+        connection.receive(packet(PacketType.PRELOGIN, outgoing.read()))
+        incoming.write(b"".join(message.payload for data in sent for message in PacketReader().feed(data)))
+        sent.clear()
+    client.do_handshake()
+    client.write(writes("microsoft_login")[1])
+    (request,) = connection.receive(outgoing.read())
+    assert isinstance(request, Login7)
+    connection.accept_login(request, "lab", 51)
+    incoming.write(b"".join(sent))
+    assert "Changed database context to 'lab'.".encode("utf-16-le") in client.read(65536)
 
 
 @pytest.mark.parametrize("asked, granted", [(0, 4096), (100, 512), (8000, 8000), (60_000, 32_767)])
@@ -127,7 +157,7 @@ def test_a_query_notification_is_refused_and_a_trace_header_is_skipped():
         payload = (4 + len(all_headers)).to_bytes(4, "little") + all_headers + text
         return logged_in().receive(packet(PacketType.SQL_BATCH, payload))
 
-    assert received(trace, descriptor) == [SqlBatch(False, "SELECT")]
+    assert received(trace, descriptor, bytes.fromhex("060000000300")) == [SqlBatch(False, "SELECT")]
     (request,) = received(descriptor, notification)
     assert isinstance(request, Refused)
     assert "query notifications" in request.error.text

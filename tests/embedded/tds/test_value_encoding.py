@@ -58,6 +58,7 @@ VALUES = [
     (SqlType("datetime2", scale=3), "1999-12-31 23:59:59.999"),
     (SqlType("datetimeoffset", scale=7), "2026-11-21 00:52:19.1234567 -05:30"),
     (SqlType("datetimeoffset", scale=0), "0001-01-01 00:00:00.0000000 +00:00"),
+    (SqlType("datetimeoffset", scale=7), "2026-11-21 00:52:19.1234567 +14:00"),
     (SqlType("datetime"), "2026-11-21 00:52:19.997"),
     (SqlType("datetime"), "1753-01-01 00:00:00.000"),
     (SqlType("smalldatetime"), "2026-11-21 00:52:00"),
@@ -114,6 +115,11 @@ def test_other_types_have_one_form(type_):
 def test_numeric_keeps_every_digit(units, scale):
     value = Decimal((int(units < 0), tuple(int(digit) for digit in str(abs(units))), -scale))
     assert there_and_back(SqlType("numeric", precision=38, scale=scale), value)[1] == value
+
+
+@pytest.mark.parametrize(("precision", "size"), [(9, 5), (10, 9), (19, 9), (20, 13), (28, 13), (29, 17)])
+def test_the_precision_of_numeric_says_its_size(precision, size):
+    assert form_of(SqlType("numeric", precision=precision)).type_info[1] == size
 
 
 def test_zero_is_positive():
