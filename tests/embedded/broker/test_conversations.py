@@ -541,6 +541,28 @@ def test_an_exceeded_lifetime_raises_an_error_on_both_sides(world, here):
     assert state(here, handle) == state(here, handle_of(row)) == "ER"
 
 
+def test_nothing_is_stored_of_messages_whose_conversation_its_lifetime_has_ended(world, pair):
+    initiator, target = pair
+    world.network.deliveries = lambda frame: []
+    initiator.send(world.dialog(initiator, target, lifetime_s=100))
+    world.run_for(101)
+    assert not initiator.db.transmission_queue and not [key for key in initiator.store.rows if "xmit" in key[0]]
+
+
+def test_a_dropped_contract_removes_its_conversations_and_the_far_side_gets_an_error(world, pair):
+    initiator, target = pair
+    initiator.send(world.dialog(initiator, target))
+    world.run_for(1)
+    assert len(target.receive_all()) == 1
+    initiator.ddl(
+        lambda tx: ddl_services.alter_service(tx, initiator.db, initiator.engine.delivery, S, drop_contracts=[C])
+    )
+    initiator.ddl(lambda tx: ddl_services.drop_contract(tx, initiator.db, initiator.engine.severance, C))
+    world.run_for(1)
+    [row] = target.receive()
+    assert "<Code>-8487</Code>" in row.message_body.decode("utf-16-le") and not initiator.db.endpoints
+
+
 def test_retention_keeps_sent_and_received_messages_until_the_end(here):
     here.alter_queue(retention=True)
     handle = here.begin()

@@ -109,6 +109,7 @@ class Instance:
     def crash(self) -> None:
         """Kill the instance and start it again from its disk."""
         self.world.driver.forget(self.scheduler)
+        _Transport(self.world.network, self).stop()
         self._start(self.store.rows)
 
     def arrive_at(self, when_ns: int, frame: Frame) -> None:

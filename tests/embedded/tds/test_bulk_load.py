@@ -17,6 +17,7 @@ COLLATION = "0904d00034"
 # TYPE_INFO, name and length of the type, a value on the wire, and the value
 KINDS = {
     "int4": ("38", "int", 0, "07000000", 7),
+    "int1": ("30", "tinyint", 0, "07", 7),
     "int8": ("7f", "bigint", 0, "0700000000000000", 7),
     "intn": ("2604", "int", 0, "0407000000", 7),
     "bitn": ("6801", "bit", 0, "0101", 1),
@@ -40,7 +41,7 @@ def load(infos: list[str], rows: str) -> BulkLoad:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_value_and_null_are_read_by_the_type_of_their_column(kind):
     info, name, length, wire, value = KINDS[kind]
-    has_null = kind not in ("int4", "int8")
+    has_null = kind not in ("int1", "int4", "int8")
     nulls = f"d1 {NULLS.get(kind, '00')} d2 01" if has_null else "d2 01"
     given_load = load([info], f"d1 {wire} {nulls} fd 1000 0000 0000000000000000")
     assert list(given_load.rows()) == [(value,), *[(None,)] * (1 + has_null)]

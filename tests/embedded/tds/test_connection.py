@@ -5,6 +5,7 @@ import ssl
 
 import pytest
 
+from harness.embedded.errors import SqlServerError
 from harness.embedded.server.authentication import self_signed_context
 from harness.embedded.tds.connection import TRANSITIONS, Connection, ConnectionState
 from harness.embedded.tds.login import Encryption, Login7, Prelogin, PreloginOption
@@ -236,6 +237,12 @@ def transaction_request(kind: int, name: str, before: bytes = b"", after: bytes 
     return packet(PacketType.TRANSACTION_MANAGER_REQUEST, ALL_HEADERS + body)
 
 
+@pytest.mark.parametrize("level", range(6))
+def test_a_transaction_begins_with_its_isolation_level(level):
+    (request,) = logged_in().receive(transaction_request(TransactionRequestType.BEGIN, "t", bytes((level,))))
+    assert isinstance(request, TransactionRequest) and request.isolation == level
+
+
 @pytest.mark.parametrize("name", ["", "t", "savepoint", "\N{GRINNING FACE}"])
 def test_the_names_of_transactions_and_savepoints_have_lengths_in_bytes(name):
     begin, read_committed = TransactionRequestType.BEGIN, IsolationLevel.READ_COMMITTED
@@ -250,6 +257,24 @@ def test_the_names_of_transactions_and_savepoints_have_lengths_in_bytes(name):
     assert logged_in().receive(transaction_request(rollback, name, after=b"\1\0\0")) == [
         TransactionRequest(False, rollback, name, begin_next=True)
     ]
+
+
+def test_a_refused_login_is_an_error_and_the_end_of_the_response():
+    sent: list[bytes] = []
+    Connection(SERVER, sent.append).refuse_login(SqlServerError(18456, "somebody"))
+    [message] = PacketReader().feed(b"".join(sent))
+    assert message.payload[:1] == b"\xaa" and message.payload[-13:-10] == b"\xfd\x02\0"
+
+
+def test_a_connection_takes_more_than_a_login_only_once_it_is_logged_in():
+    part = packet(PacketType.LOGIN7, bytes(32_000), status=0)
+    with pytest.raises(TdsProtocolError, match="before the login"):
+        fresh().receive(3 * part)
+    connection = fresh()
+    connection.receive(writes("microsoft_login")[0])
+    (request,) = connection.receive(writes("microsoft_login")[1])
+    connection.accept_login(request, "lab", 51)
+    assert connection.receive(3 * packet(PacketType.SQL_BATCH, bytes(32_000), status=0)) == []
 
 
 def test_an_attention_that_arrives_with_its_request_is_handed_out_after_it():

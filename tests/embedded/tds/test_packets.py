@@ -90,7 +90,7 @@ def test_a_long_message_before_the_login_breaks_the_protocol():
 
 
 def test_a_request_beyond_the_limit_is_dropped_up_to_its_end_and_the_next_is_read():
-    reader = packets.PacketReader()
+    reader = packets.PacketReader(is_logged_in=False)
     reader.log_in(512)
     part, last = (
         packet(packets.PacketType.SQL_BATCH, MORE, bytes(504)),

@@ -218,6 +218,7 @@ def test_the_end_of_a_transaction_is_reported_as_committed_or_rolled_back(batch,
     batch.response.finish()
     assert batch.tokens() == ["ENVCHANGE", "DONE"]
     assert batch.payload()[3] == kind
+    assert batch.payload()[4:14] == b"\0\x08" + (7).to_bytes(8, "little")
 
 
 def test_a_big_result_is_sent_in_full_packets_before_it_ends():

@@ -27,6 +27,9 @@ def test_a_date_or_time_out_of_range_is_an_error_for_the_client(typed):
     ("typed", "type_", "value"),
     [
         ("22 10000000 02000000 0102", "varbinary", b"\1\2"),  # image
+        ("ad 0200 0200 0102", "binary", b"\1\2"),
+        ("23 10000000 0904d00034 02000000 4142", "varchar", "AB"),  # text
+        ("23 10000000 0904d00034 ffffffff", "varchar", None),
         ("a7 0800 0904d00400 0200 c3a9", "varchar", "\u00e9"),  # in UTF-8
         ("a7 0800 0904d00034 0200 c3a9", "varchar", "\u00c3\u00a9"),  # in code page 1252
     ],
