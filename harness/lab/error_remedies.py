@@ -64,9 +64,13 @@ REMEDIES = {
     20017: _BROKE,
     20047: _BROKE,
 }
-# SQLSTATEs of errors that depend on the statement and its data alone, but for those with these words.
+# SQLSTATEs of errors that depend on the statement and its data alone, but for those with these words, as error logs
+# have them, or numbers, as a driver has them in every language.
 OF_STATEMENT = ("22", "23", "42")
-_PASSING = re.compile("deadlock|is full|Could not allocate space|insufficient system memory|LOCK resource|time out")
+_PASSING = re.compile(
+    "deadlock|is full|Could not allocate space|insufficient system memory|LOCK resource|time out"
+    r"|\((?:701|1101|1105|1204|1205|1222|8645|9002)\) \(SQL"
+)
 _HANGS_UP = "whatever listens there closes the connection: check that it is SQL Server and that it is healthy"
 _REMEDIES_BY_WORDS = (
     ("SSPI", "get a Kerberos ticket with kinit, or use a SQL login: --user of harness monitors, user in lab.toml"),

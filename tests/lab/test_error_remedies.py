@@ -66,6 +66,7 @@ def test_text_before_the_drivers_words_is_kept() -> None:
             f"[42000] {MICROSOFT}[SQL Server]The transaction log for database 'D' is full. (9002) (SQLExecDirectW)",
             False,
         ),
+        (f"[42000] {MICROSOFT}[SQL Server]Das Transaktionsprotokoll ist voll. (9002) (SQLExecDirectW)", False),
         (f"[40001] {MICROSOFT}[SQL Server]Rerun the transaction. (1205) (SQLExecDirectW)", False),
         (f"[08S01] {MICROSOFT}Communication link failure (0) (SQLExecDirectW)", False),
         (f"[HYT00] {MICROSOFT}Query timeout expired (0) (SQLExecDirectW)", False),
