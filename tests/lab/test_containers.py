@@ -132,6 +132,7 @@ def test_tempdb_is_laid_out_and_the_administrator_connection_answers(docker):
 def test_containers_that_the_disk_cannot_hold_are_not_started(docker, monkeypatch):
     monkeypatch.setattr(compose.shutil, "disk_usage", lambda path: SimpleNamespace(free=3 * 1024**3))
     text = "image and containers of 2 instances need 6.5 GB of disk before any cell; 3.0 GB is free in /var/lib/docker"
+    assert containers.machine_lines(2)[1] == text
     with pytest.raises(ComposeError, match=text), opened():
         pass
     assert not docker.volumes()
@@ -303,6 +304,8 @@ def test_small_machines_have_one_initiator_whose_schedulers_are_as_many_as_the_p
 ) -> None:
     machine_of(cores, tmp_path, monkeypatch)
     assert (containers.processors_each(4), containers.processors_each(2)) == (three, pair)
+    few = ", and the paper's had 8: gain, contention and threads will not be measured" * (pair < 8)
+    assert containers.machine_lines(2)[0] == f"processors: {pair} for each of 2 instances{few}"
     assert Topology(CONTAINERS).initiators_usual == usual
     monkeypatch.setenv("MSSQL_INITIATORS", "5")
     assert Topology(CONTAINERS).initiators_usual == 5

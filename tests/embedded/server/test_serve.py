@@ -42,8 +42,8 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
     yield start
     for process in started:
-        process.kill()
-        process.wait()
+        process.terminate()  # and not killed, as coverage would not see what it did
+        process.wait(60)
         for stream in (process.stdin, process.stdout, process.stderr):
             stream.close()
 
