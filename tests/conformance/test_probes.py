@@ -639,7 +639,7 @@ def test_no_question_meets_a_conflict_of_collations(services):
     database = services.execute("SELECT DB_NAME();").fetchval()
     services.execute(f"ALTER DATABASE [{database}] COLLATE Finnish_Swedish_100_CS_AS;")
     variables = {"Database": database, "Queue": "dbo.TargetQueue", "Service": "//Test/Target", "Limit": "10"}
-    conflicts = {}
+    conflicts, asked = {}, 0
     for path in sorted(path for folder in ("doctor", "monitors", "observe") for path in (SQL_ROOT / folder).iterdir()):
         text = path.read_text(encoding="utf-8")
         is_question = re.search(r"\*/\s*(SELECT|WITH)\b", text) and set(re.findall(r"\$\((\w+)\)", text)) <= set(
@@ -647,11 +647,12 @@ def test_no_question_meets_a_conflict_of_collations(services):
         )
         try:
             if is_question:
+                asked += 1
                 services.execute(scripts.single(path, variables)).fetchall()
         except pyodbc.Error as error:
             if re.search(r"\((446|451|457|468)\)", str(error)):
                 conflicts[path.name] = str(error)
-    assert conflicts == {}
+    assert conflicts == {} and asked > 50
 
 
 @sqlserver_alone

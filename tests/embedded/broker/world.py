@@ -43,6 +43,10 @@ class Network:
                 for delay_ns in self.deliveries(frame):
                     receiver.arrive_at(clock_ns + delay_ns, copy(frame))  # its seal is undone in place
 
+    def forget(self, gone: Instance) -> None:
+        """Close the addresses at which an instance listens."""
+        self.listening = {address: instance for address, instance in self.listening.items() if instance is not gone}
+
     def times_s(self, kind: type) -> list[float]:
         """List when frames of a kind were sent, in seconds."""
         return [when_ns / 1e9 for when_ns, frame in self.sent if isinstance(frame, kind)]
@@ -56,9 +60,7 @@ class _Transport:
         self._network.listening["host", port] = self._instance
 
     def stop(self) -> None:
-        for address, instance in list(self._network.listening.items()):
-            if instance is self._instance:
-                del self._network.listening[address]
+        self._network.forget(self._instance)
 
     def send(self, address: tuple[str, int], frames: Sequence[Frame]) -> None:
         assert frames, "nothing to send"
@@ -109,7 +111,7 @@ class Instance:
     def crash(self) -> None:
         """Kill the instance and start it again from its disk."""
         self.world.driver.forget(self.scheduler)
-        _Transport(self.world.network, self).stop()
+        self.world.network.forget(self)
         self._start(self.store.rows)
 
     def arrive_at(self, when_ns: int, frame: Frame) -> None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,7 @@ from harness.embedded.store import row_file
 from harness.embedded.store.disk import FolderDisk
 from harness.embedded.store.row_file import RowFile
 from harness.lab import drivers
+from tests.processes import Child
 
 pytestmark = pytest.mark.process
 
@@ -29,23 +31,18 @@ Serve = Callable[..., subprocess.Popen]
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
     """Start `harness serve` with these arguments; end it after the test."""
-    started: list[subprocess.Popen] = []
+    with ExitStack() as stack:
 
-    def start(*words: str, password: str = PASSWORD, data: Path = tmp_path / "data", **options) -> subprocess.Popen:
-        environment = {**os.environ, "HARNESS_PASSWORD": password}
-        command = [sys.executable, "-m", "harness", "serve", "--port", "0", "--data", str(data), *words]
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options
-        )
-        started.append(process)
-        return process
+        def start(*words: str, password: str = PASSWORD, data: Path = tmp_path / "data", **options) -> Child:
+            environment = {**os.environ, "HARNESS_PASSWORD": password}
+            command = [sys.executable, "-m", "harness", "serve", "--port", "0", "--data", str(data), *words]
+            pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+            process = stack.enter_context(Child(command, env=environment, **pipes, **options))
+            stack.callback(process.wait, 60)
+            stack.callback(process.terminate)  # coverage does not see what a killed one did
+            return process
 
-    yield start
-    for process in started:
-        process.terminate()  # and not killed, as coverage would not see what it did
-        process.wait(60)
-        for stream in (process.stdin, process.stdout, process.stderr):
-            stream.close()
+        yield start
 
 
 def ready(process: subprocess.Popen) -> dict:
