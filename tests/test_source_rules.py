@@ -35,7 +35,6 @@ def tree(tmp_path, monkeypatch):
         path.write_text(text)
     for command in ("init", "add harness"):
         subprocess.run(["git", *command.split()], cwd=tmp_path, capture_output=True, check=True)
-    (tmp_path / "sql" / "README.md").write_text("| `link/other.sql` | purpose | Name |\n")
     monkeypatch.setattr(source_rules, "ROOT", tmp_path)
     monkeypatch.setattr(source_rules, "SQL", tmp_path / "sql")
     monkeypatch.setattr(source_rules, "SCRIPTS", [script])
@@ -58,7 +57,6 @@ def tree(tmp_path, monkeypatch):
         (source_rules.text_of_scripts, ["tabs"]),
         (source_rules.heads_of_scripts, ["names the variables"]),
         (source_rules.bodies_of_scripts, ["semicolon", "without OFF", "password"]),
-        (source_rules.readme_of_scripts, ["other files than there are"]),
         (source_rules.scripts_of_workloads, ["no workload.toml names it"]),
     ],
 )
