@@ -14,7 +14,7 @@ B        ?=
 
 HARNESS := .venv/bin/harness
 LAB_OPTIONS := $(if $(LAB),--lab $(LAB)) $(if $(LAB_FILE),--lab-file '$(LAB_FILE)')
-CELL_OPTIONS := $(if $(CELLS),--cells '$(CELLS)') $(if $(MEASURE),--measure $(MEASURE)) $(if $(RESULTS),--results $(RESULTS))
+CELL_OPTIONS := $(if $(CELLS),--cells '$(CELLS)') $(if $(MEASURE),--measure $(MEASURE)) $(if $(RESULTS),--results '$(RESULTS)')
 CLIENT_PACKAGES := freetds-bin mono-mcs libmono-system-data4.0-cil libmono-i18n-west4.0-cil
 MODEL_OPTIONS := $(CELL_OPTIONS) $(if $(SEED),--seed $(SEED)) $(if $(HARDWARE),--hardware '$(HARDWARE)') $(if $(MASTER),--master '$(MASTER)')
 MATRIX_OPTIONS := $(LAB_OPTIONS) $(if $(VERSION),--server-versions '$(VERSION)') $(MODEL_OPTIONS)
@@ -51,7 +51,7 @@ simulate: setup  ## the 528 cells on a model of the paper's hardware, in virtual
 	@$(HARNESS) simulate $(MODEL_OPTIONS)
 
 techniques: setup  ## the paper's recommendations one after another: LAB=simulated, embedded or sqlserver
-	@$(HARNESS) techniques $(LAB_OPTIONS) $(if $(MEASURE),--measure $(MEASURE)) $(if $(RESULTS),--results $(RESULTS))
+	@$(HARNESS) techniques $(LAB_OPTIONS) $(if $(MEASURE),--measure $(MEASURE)) $(if $(RESULTS),--results '$(RESULTS)')
 
 ui: setup  ## Locust's web UI for one scenario on 127.0.0.1:8089
 	@$(HARNESS) ui $(LAB_OPTIONS)
