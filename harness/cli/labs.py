@@ -2,6 +2,7 @@
 
 # ruff: noqa: PLC0415  a command imports its parts only when it runs
 
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -130,7 +131,7 @@ def new(file: Path) -> None:
     if not (sys.stdin and sys.stdin.isatty()):
         raise Failure("standard input is no terminal, so nobody can be asked: see sql/server/README.md", USAGE)
     new_lab.write(file)
-    say(f"wrote {file}; next: harness doctor --lab-file {file}")
+    say(f"wrote {file}; next: harness doctor --lab-file {shlex.quote(str(file))}")
     if click.confirm("Examine the servers now? You are asked again before anything is created"):
         click.get_current_context().invoke(doctor, initiators="1", settings_file=None, lab_file=file)
 

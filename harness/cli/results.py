@@ -213,7 +213,7 @@ def support_bundle(results: str) -> None:
     run = harness.Run(results)
     path = run.support_bundle()
     if not (run.folder / "reduced").is_dir():
-        to_standard_error(f"it has no tables: harness reduce {results} makes them")
+        to_standard_error(f"it has no tables: harness reduce {shlex.quote(str(results))} makes them")
     say(f"written: {path}")
 
 

@@ -2,6 +2,7 @@
 
 # ruff: noqa: PLC0415  a command imports its parts only when it runs
 
+import shlex
 import shutil
 import tempfile
 from pathlib import Path
@@ -47,7 +48,7 @@ def new(folder: Path) -> None:
     for path in sorted(folder.iterdir()):
         say(f"wrote {path}")
     say(f"what its procedures must do, and every key: {workload_file.FOLDER / _GUIDE}")
-    say(f"next: harness workload check {folder}")
+    say(f"next: harness workload check {shlex.quote(str(folder))}")
 
 
 @workload.command(short_help="List what a workload creates, and run messages through it.")
@@ -94,4 +95,4 @@ def check(name: str) -> None:
     say(outcome.measured.accounted)
     if outcome.measured.leak:
         raise Failure(f"the workload leaks: {outcome.measured.leak}", CELLS_FAILED)
-    say(f"the workload runs. Next: harness run --workload {name}")
+    say(f"the workload runs. Next: harness run --workload {shlex.quote(name)}")

@@ -1,5 +1,6 @@
 """A run's manifest and reduced tables, and the lines that say where its numbers come from."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -223,16 +224,17 @@ def is_techniques_run(folder: Path) -> bool:
 
 def _table(folder: Path, name: str) -> pd.DataFrame:
     path = folder / "reduced" / f"{name}.parquet"
+    reduce = f"run `harness reduce {shlex.quote(str(folder))}`"
     try:
         table = pd.read_parquet(path)
     except FileNotFoundError:
         if name in OPTIONAL_TABLES:
             return pd.DataFrame()
-        raise ResultsError(f"{folder} has no reduced/{name}.parquet: run `harness reduce {folder}` first") from None
+        raise ResultsError(f"{folder} has no reduced/{name}.parquet: {reduce} first") from None
     except (OSError, ValueError) as error:
-        raise ResultsError(f"{path} cannot be read ({error}): run `harness reduce {folder}` again") from None
+        raise ResultsError(f"{path} cannot be read ({error}): {reduce} again") from None
     if missing := LATEST_COLUMNS.get(name, set()) - set(table.columns):
-        raise ResultsError(f"{path} lacks {', '.join(sorted(missing))}: run `harness reduce {folder}` again")
+        raise ResultsError(f"{path} lacks {', '.join(sorted(missing))}: {reduce} again")
     return table
 
 

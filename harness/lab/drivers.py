@@ -6,6 +6,7 @@ they are `Secret`: a str whose `repr` shows nothing.
 """
 
 import importlib.util
+import os
 import platform
 import re
 from collections.abc import Iterable
@@ -89,7 +90,9 @@ class Driver:
             if self.kind != "microsoft":
                 raise NoDriver('FreeTDS does not know authentication = "entra": pip install mssql-python-odbc')
             signed_in["Authentication"] = "ActiveDirectoryServicePrincipal"
-        parts = {"DRIVER": self.name, **signed_in, "DATABASE": database, "APP": program}
+        # unixODBC opens the path that the lowest bytes of these characters spell.
+        library = os.fsencode(self.name).decode("latin-1")
+        parts = {"DRIVER": library, **signed_in, "DATABASE": database, "APP": program}
         if self.kind == "microsoft":
             if encrypt == "strict" and _BEFORE_STRICT.search(self.name):
                 raise NoDriver(

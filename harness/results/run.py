@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -155,7 +156,8 @@ class Run:
         if name in kinds:
             return list(raw_files.read(self.folder).files[kinds[name]])
         if name in reductions.TABLES:
-            raise ResultsError(f"{self.folder} has no reduced/{name}.parquet: run `harness reduce {self.folder}` first")
+            reduce = f"harness reduce {shlex.quote(str(self.folder))}"
+            raise ResultsError(f"{self.folder} has no reduced/{name}.parquet: run `{reduce}` first")
         valid = sorted({*reductions.TABLES, *tables})
         raise ResultsError(f"{self.folder} has no table {name!r}{nearest(name, [*valid, *kinds])}")
 

@@ -47,8 +47,8 @@ def test_claims_of_a_model_are_labelled_as_such(capsys, tmp_path):
 
 
 def test_a_run_that_was_not_reduced_is_refused_in_one_line_with_the_remedy(capsys, tmp_path):
-    run = write_reduced(tmp_path / "run", quick_cells())
+    run = write_reduced(tmp_path / "a run", quick_cells())
     (run / "reduced" / "cells.parquet").unlink()
     code, _, error = printed(["claims", str(run)], capsys)
     assert code == 2
-    assert error == f"harness: {run} has no reduced/cells.parquet: run `harness reduce {run}` first\n"
+    assert error == f"harness: {run} has no reduced/cells.parquet: run `harness reduce '{run}'` first\n"

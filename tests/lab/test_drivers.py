@@ -1,6 +1,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -102,6 +103,18 @@ def test_microsofts_driver_is_found_in_its_wheel() -> None:
     found = drivers.find()
     assert found[0].kind == "microsoft"
     assert found[0].origin == "wheel mssql-python-odbc"
+
+
+@pytest.mark.process
+def test_a_driver_is_opened_in_a_folder_with_any_letters(tmp_path: Path) -> None:
+    library = Path(drivers.choose("microsoft").name)
+    folder = tmp_path / "Téléchargements" / "下载 ;{}"
+    folder.parent.mkdir()
+    folder.symlink_to(library.parent)
+    driver = Driver("microsoft", str(folder / library.name), "here")
+    text = driver.connection_string(host="x", port=1, user="u", password="p", database="d", program="t")
+    with pytest.raises(drivers.OdbcError, match="Neither DSN nor SERVER"):  # which the driver itself says
+        drivers.connect(Secret(text.replace("SERVER=", "NOBODY=")))
 
 
 @pytest.mark.process
