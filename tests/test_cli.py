@@ -492,6 +492,14 @@ def test_in_a_narrow_terminal_each_claim_has_its_numbers_and_its_verdict(
     assert all(word in printed for word in ("fast", "12,000", "12,600", "predicted", "inconclusive", "why"))
 
 
+def test_a_terminal_of_few_letters_shows_a_mark_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(cli.harness, "main", lambda *_, **__: SafeConsole().print("1 – 2"))
+    assert _ended([]) == 0
+    assert terminal.buffer.getvalue() == b"1 ? 2\n"  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("width", [60, 80, 88, 100, 140])
 def test_in_a_narrow_terminal_words_stay_whole_and_a_table_keeps_its_state(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

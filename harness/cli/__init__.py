@@ -13,6 +13,7 @@ line.
 
 import gc
 import importlib
+import io
 import os
 import re
 import signal
@@ -88,6 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     # pydantic looks for plugins in every installed package; there are none for the harness or its processes.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     sys.excepthook = show_traceback
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal of few letters shows the others as ?
     try:
         code = harness.main(arguments, prog_name="harness", standalone_mode=False)
     except Declined as declined:
