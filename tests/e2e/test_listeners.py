@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -49,10 +49,11 @@ def listening(*pids: int) -> list[tuple[str, int]]:
     """Addresses and ports of all listening sockets of these processes."""
     found = []
     for pid in pids:
-        for each in psutil.Process(pid).net_connections("inet"):
-            if each.status == psutil.CONN_LISTEN:
-                address = ipaddress.ip_address(each.laddr.ip)
-                found.append((str(getattr(address, "ipv4_mapped", None) or address), each.laddr.port))
+        with suppress(psutil.Error):  # a process that ends shows its sockets to root alone
+            for each in psutil.Process(pid).net_connections("inet"):
+                if each.status == psutil.CONN_LISTEN:
+                    address = ipaddress.ip_address(each.laddr.ip)
+                    found.append((str(getattr(address, "ipv4_mapped", None) or address), each.laddr.port))
     return sorted(found)
 
 
