@@ -79,7 +79,7 @@ MISTAKES = [
     ("order.json", '{\n"price": "$ 5", "a": "${filler}"}', "order.json, line 2: a $ begins a placeholder: write $$"),
     ("order.json", '{"a": 1}', "workload.toml, line 1: body.template: order.json has ${filler} 0 times"),
     ("order.json", '["${filler}", "$filler"]', "workload.toml, line 1: body.template: order.json has ${filler} 2 times"),
-    ("order.json", '{"a": "${filler}",\n}', "order.json, line 2: no JSON with its placeholders replaced: "),
+    ("order.json", '{"a": "${filler}"\n"b": 1}', "order.json, line 2: no JSON with its placeholders replaced: "),
     ("order.json", '{"a": ${filler}}', "order.json, line 1: no JSON with its placeholders replaced: "),
     ("order.xml", "<a>\n<b>${filler}</a>", "order.xml, line 2: no XML with its placeholders replaced: mismatched tag"),
     ("order.xml", '<?xml version="1.0" encoding="utf-8"?><a>${filler}</a>', "order.xml, line 1: clients pass text"),
