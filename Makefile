@@ -71,7 +71,7 @@ status: setup  ## say which containers run
 compare: setup  ## ratios, verdicts and figures of two result folders: A=... B=...
 	@$(HARNESS) compare $(if $(A),'$(A)') $(if $(B),'$(B)')
 
-test: .venv/.tests  ## one test of each kind, four files at a time; neither Docker nor network: 6 to 8 minutes
+test: .venv/.tests  ## one test of each kind, four files at a time; neither Docker nor network: 6 to 9 minutes
 	@.venv/bin/python -m pytest -m "not (thorough or sqlserver)" -n 4 --dist loadfile --no-loadscope-reorder \
 		--hypothesis-profile half
 
