@@ -90,7 +90,7 @@ class Driver:
             if self.kind != "microsoft":
                 raise NoDriver('FreeTDS does not know authentication = "entra": pip install mssql-python-odbc')
             signed_in["Authentication"] = "ActiveDirectoryServicePrincipal"
-        # unixODBC opens the path that the lowest bytes of these characters spell.
+        # unixODBC keeps the lowest byte of each character, so each must be one byte of the path.
         library = os.fsencode(self.name).decode("latin-1")
         parts = {"DRIVER": library, **signed_in, "DATABASE": database, "APP": program}
         if self.kind == "microsoft":
