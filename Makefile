@@ -82,7 +82,7 @@ test-all: .venv/.tests  ## all tests that need no SQL Server, and which branches
 	@.venv/bin/python -m coverage combine --quiet
 	@.venv/bin/python -m coverage report
 
-check: .venv/.tests  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: 45 seconds
+check: .venv/.tests  ## the tests that need neither processes, Spark nor a driver, and draw no whole runs: 45 to 55 seconds
 	@.venv/bin/python -m pytest -m "not (process or spark or drawing or sqlserver)" -n 2 --dist worksteal --hypothesis-profile few
 
 clients: .venv/.tests  ## client libraries for tests/clients: Python's into .venv, Node's into .clients, SqlClient and freebcp by apt-get

@@ -66,3 +66,9 @@ def test_the_modules_that_the_architecture_names_exist():
     for name in sorted(named):
         path = short.get(name[:2], name[:2]) + name[2:]
         assert any((root / path).exists() for root in (ROOT / "harness", ROOT)), name
+
+
+def test_the_scripts_that_their_guide_names_exist():
+    names = re.findall(r"`(\w+/\w+\.sql)`", (ROOT / "sql" / "README.md").read_text(encoding="utf-8"))
+    assert len(names) > 30
+    assert [name for name in names if not (ROOT / "sql" / name).exists()] == []

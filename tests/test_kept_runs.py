@@ -9,7 +9,6 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,17 +36,8 @@ def _executed(path: Path) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             del node.body[0]
-    return repr(_plain(tree))
-
-
-def _plain(node: Any) -> Any:
-    """What ast.dump shows without what is empty, in which versions of Python differ."""
-    if isinstance(node, list):
-        return [_plain(each) for each in node]
-    if not isinstance(node, ast.AST):
-        return node
-    fields = [(name, _plain(value)) for name, value in ast.iter_fields(node) if value not in (None, [])]
-    return type(node).__name__, fields
+    # Python 3.13 leaves out empty fields, and 3.12 has new ones.
+    return re.sub(r"\w+=\[\], |,? ?\w+=\[\]", "", ast.dump(tree))
 
 
 def _digest() -> str:

@@ -92,7 +92,7 @@ def check_edition(side: Facts, version: str) -> Iterator[Finding]:
         text = (
             f"{row['edition']} is a Service Broker client only, and its limits on processors and memory distort results"
         )
-        yield side.warning("edition", text, "use Developer (2025: Enterprise Developer), which is like Enterprise")
+        yield side.warning("edition", text, "use Developer (2025: Enterprise Developer), with Enterprise's features")
 
 
 def check_settings(side: Facts) -> Iterator[Finding]:
