@@ -25,6 +25,7 @@ import click
 
 from harness.cli.outcomes import EXIT_CODES, INTERRUPTED, OK, PREFLIGHT, USAGE, Failure, one_line_errors
 from harness.failures import Declined, nearest
+from harness.machine.linux import is_linux, require_linux
 from harness.output.terminal import say, show_traceback, to_standard_error
 
 # The module of each command, in the order of use.
@@ -37,6 +38,14 @@ _MODULES = {
     "monitors": "monitors",
     **dict.fromkeys(("serve", "worker", "activator"), "serving"),
     **dict.fromkeys(("reduce", "figures", "report", "queue-course", "claims", "compare", "support-bundle"), "results"),
+}
+
+
+_OF_LINUX = {
+    *("matrix", "run", "ui", "soak", "simulate", "calibrate", "techniques", "rates", "aa"),
+    "serve",
+    "worker",
+    "activator",
 }
 
 
@@ -54,6 +63,8 @@ class Commands(click.Group):
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         for documented in (command, *getattr(command, "commands", {}).values()):
             documented.epilog = EXIT_CODES
+        if cmd_name in _OF_LINUX and not is_linux():
+            command.callback = require_linux
         return command
 
     def resolve_command(

@@ -9,7 +9,6 @@ file of that name. So both are done at about the same time, whatever a figure ta
 """
 
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Container, Iterable, Iterator
@@ -19,6 +18,7 @@ from typing import NamedTuple
 
 from harness.lab.processes import Child
 from harness.machine import processors
+from harness.machine.linux import is_linux
 
 LIMIT_S = 600.0  # for seconds of work, on a machine that may be busy
 
@@ -38,8 +38,8 @@ class Shared(NamedTuple):
 
 
 def is_worth_it() -> bool:
-    """Return whether there is a second processor, without which a second process only costs. Windows has no `Child`."""
-    return hasattr(os, "fork") and processors.count() > 1
+    """Return whether there is a second processor, without which a second process only costs. `Child` needs Linux."""
+    return is_linux() and processors.count() > 1
 
 
 @contextmanager

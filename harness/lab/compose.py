@@ -429,7 +429,7 @@ _CAUSES = (
     (
         r"Cannot connect to the Docker daemon|error during connect",
         "()",
-        "the Docker engine does not answer: start it, for example with sudo systemctl start docker",
+        "the Docker engine does not answer: start Docker Desktop, or sudo systemctl start docker",
     ),
 )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.failures import MachineFailure
-from harness.machine.system_packages import FREETDS_PLACES, how_to_install
+from harness.machine.system_packages import FREETDS_PLACES, family, how_to_install
 
 try:
     import pyodbc
@@ -40,6 +40,8 @@ _UNVERIFIED = (
 # https://learn.microsoft.com/sql/connect/odbc/major-version-differences
 _ENCRYPT = {"optional": "no", "mandatory": "yes", "strict": "strict"}
 _BEFORE_STRICT = re.compile(r"ODBC Driver 1[137] |libmsodbcsql-1[137]\.")
+_INSTALLER = "https://learn.microsoft.com/sql/connect/odbc/download-odbc-driver-for-sql-server"
+_FOLDERS = {"macos": "macos", "suse": "linux/suse", "fedora": "linux/rhel"}  # of the wheel
 LOGIN_TIMEOUT_S = 15  # an instance that takes longer to sign in counts as unreachable
 
 
@@ -135,10 +137,13 @@ def choose(kind: Kind | Literal["auto"] = "auto", drivers: Iterable[Driver] | No
             return driver
     if kind == "freetds":
         raise NoDriver(f"the ODBC driver FreeTDS is not installed: {how_to_install('freetds')}")
-    raise NoDriver(
-        "no ODBC driver for SQL Server found: pip install mssql-python-odbc (Microsoft's driver and licence terms), "
-        f"or {how_to_install('freetds')} (FreeTDS)"
+    remedy = (
+        f"install Microsoft's version 18 ({_INSTALLER})"
+        if family() == "windows"  # whose driver manager knows registered drivers alone
+        else "pip install mssql-python-odbc (Microsoft's driver and licence terms), or "
+        f"{how_to_install('freetds')} (FreeTDS)"
     )
+    raise NoDriver(f"no ODBC driver for SQL Server found: {remedy}")
 
 
 def check_manager() -> None:
@@ -147,28 +152,16 @@ def check_manager() -> None:
         raise NoDriver(f"pyodbc does not load ({load_failure}): {how_to_install('unixodbc')}")
 
 
-def _distribution_folder() -> str:
-    """Return the wheel's folder for this system's family of packages."""
-    try:
-        release = Path("/etc/os-release").read_text(encoding="utf-8")
-    except OSError:
-        release = ""
-    if "suse" in release:
-        return "suse"
-    if any(name in release for name in ("rhel", "fedora", "centos")):
-        return "rhel"
-    return "debian_ubuntu"
-
-
 def _from_wheel() -> list[Driver]:
     package = importlib.util.find_spec("mssql_python_odbc")
     if package is None or not package.submodule_search_locations:
         return []
+    folder_of_system = _FOLDERS.get(family(), "linux/debian_ubuntu")
     machine = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    folder = Path(package.submodule_search_locations[0]) / "libs" / "linux" / _distribution_folder() / machine / "lib"
+    folder = Path(package.submodule_search_locations[0]) / "libs" / folder_of_system / machine / "lib"
     return [
         Driver("microsoft", str(library), "wheel mssql-python-odbc")
-        for library in sorted(folder.glob("libmsodbcsql-*.so*"), reverse=True)
+        for library in sorted(folder.glob("libmsodbcsql[-.]1*"), reverse=True)
     ]
 
 

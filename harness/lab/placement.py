@@ -29,6 +29,7 @@ from typing import Any
 import psutil
 
 from harness.definitions.units import counted
+from harness.machine.linux import is_linux
 
 SYSTEM = Path("/sys/devices")
 CLIENTS = "clients"
@@ -78,6 +79,8 @@ class Machine:
     @classmethod
     def here(cls) -> Machine:
         """Read the topology; without cores where the system does not show it as Linux does."""
+        if not is_linux():
+            return cls((), frozenset(range(os.cpu_count() or 1)))
         allowed = os.sched_getaffinity(0)
         efficient = _read_list(SYSTEM / "cpu_atom" / "cpus")
         folder = SYSTEM / "system"

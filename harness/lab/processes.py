@@ -25,11 +25,11 @@ from typing import IO, Protocol
 
 from harness.failures import MachineFailure
 from harness.files.settings import child_environment
+from harness.machine.linux import is_linux, require_linux
 
 _PR_SET_PDEATHSIG = 1
-_LIBC: ctypes.CDLL | None = None  # loaded here, as nothing should be after a fork
-with contextlib.suppress(TypeError):  # of Windows, which has none
-    _LIBC = ctypes.CDLL(None, use_errno=True)
+# Loaded here, as nothing should be after a fork.
+_LIBC = ctypes.CDLL(None, use_errno=True) if is_linux() else None
 _TAIL_BYTES = 4096
 # An ordinary user may change the nice value of a scheduling group ten times a second; the kernel refuses more often.
 _AUTOGROUP_PAUSE_S, _AUTOGROUP_ATTEMPTS = 0.05, 10
@@ -78,11 +78,7 @@ class Child:
         self.name = name
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
-        if _LIBC is None:
-            raise ChildError(
-                "this needs Linux, on Windows a shell of WSL; what runs here: doctor and monitors, plan, report, "
-                "figures, claims and compare"
-            )
+        require_linux()
         parent_pid = os.getpid()
         with log.open("ab") as output:
             self._log_begin = output.tell()

@@ -4,4 +4,6 @@ import psutil
 
 
 def count() -> int:
-    return len(psutil.Process().cpu_affinity())
+    process = psutil.Process()
+    # macOS binds no process to processors.
+    return len(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else psutil.cpu_count() or 1

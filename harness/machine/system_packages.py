@@ -49,29 +49,24 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "java": "java-17-openjdk-headless",
         "freetds": "libtdsodbc0",
     },
-    "macos": {
-        "venv": "python@3.11",
-        "unixodbc": "unixodbc",
-        "kerberos": "krb5",
-        "ltdl": "libtool",
-        "openssl": "openssl@3",
-        "java": "openjdk@17",
-        "freetds": "freetds",
-    },
+    "macos": {"unixodbc": "unixodbc", "java": "openjdk@17", "freetds": "freetds"},  # set-up refuses a Mac
 }
 _LIBRARIES = {
-    "unixodbc": ("libodbc.so.2", "libodbc.2.dylib"),
-    "kerberos": ("libgssapi_krb5.so.2", "libgssapi_krb5.2.dylib"),
-    "ltdl": ("libltdl.so.7", "libltdl.7.dylib"),
-    "openssl": ("libssl.so.3", "libssl.so.1.1", "libssl.3.dylib"),
+    "unixodbc": ("libodbc.so.2",),
+    "kerberos": ("libgssapi_krb5.so.2",),
+    "ltdl": ("libltdl.so.7",),
+    "openssl": ("libssl.so.3", "libssl.so.1.1"),
 }
-_BREW_FOLDERS = ("/opt/homebrew/lib", "/usr/local/lib", "/opt/homebrew/opt/krb5/lib", "/opt/homebrew/opt/openssl@3/lib")
 FREETDS_PLACES = (
     "/usr/lib/*/odbc/libtdsodbc.so",
     "/usr/lib*/libtdsodbc.so*",
     "/usr/local/lib/libtdsodbc.so",
     "/opt/homebrew/lib/libtdsodbc.so",
 )
+INSTEAD_OF_SETUP = {
+    "windows": "Windows is not supported. Install WSL2 (wsl --install) and run make setup in its Ubuntu",
+    "macos": "macOS is not supported. Use the image (docker build -f .ci/Dockerfile -t harness .), as README.md says",
+}
 _LOCK_WAIT_S, _LOCK_PAUSE_S = 600, 2  # for another apt-get
 # Without these no cell runs; FreeTDS is a second ODBC driver, used where it is there.
 NEEDED = ("venv", "unixodbc", "kerberos", "ltdl", "openssl", "java")
@@ -130,8 +125,7 @@ def _has_venv() -> bool:
 
 def _loads(package: str) -> bool:
     """Whether the loader finds a library. It needs no ldconfig, which not every PATH has."""
-    names = [*_LIBRARIES[package], *(f"{folder}/{name}" for folder in _BREW_FOLDERS for name in _LIBRARIES[package])]
-    for name in names:
+    for name in _LIBRARIES[package]:
         try:
             ctypes.CDLL(name)
         except OSError:
@@ -205,8 +199,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--freetds", action="store_true", help="FreeTDS is the only driver: do not go on without it")
     needed = (*NEEDED, "freetds") if parser.parse_args().freetds else NEEDED
-    if family() == "windows":
-        sys.exit("setup: Windows is not supported. Install WSL2 (wsl --install) and run make setup in its Ubuntu")
+    if advice := INSTEAD_OF_SETUP.get(family()):
+        sys.exit(f"setup: {advice}")
     absent = missing(needed)
     wished = [] if "freetds" in needed else missing(("freetds",))
     as_root = _may_use_apt() if absent or wished else None

@@ -258,7 +258,7 @@ def test_an_engine_that_hangs_is_given_up(environment, monkeypatch):
     "values, text",
     [
         ({"PATH": "/nowhere"}, r"docker is not installed: see https://"),
-        ({"DOCKER_STAND_IN": "/nowhere"}, r"the Docker engine does not answer: start it"),
+        ({"DOCKER_STAND_IN": "/nowhere"}, r"the Docker engine does not answer: start Docker Desktop"),
         ({"DOCKER_STAND_IN_FAULT": "no compose"}, r"no Compose plugin: apt-get install"),
         ({}, r"licence terms .* not accepted.*set ACCEPT_EULA=Y in the environment or in .*\.env"),
         ({"ACCEPT_EULA": "no"}, r"ACCEPT_EULA=Y"),

@@ -453,7 +453,7 @@ def fails(docker: StandIn, text: str, **options: Any) -> None:
     "values, text",
     [
         ({"PATH": "/nowhere"}, "docker is not installed"),
-        ({"DOCKER_STAND_IN": "/nowhere"}, "the Docker engine does not answer: start it"),
+        ({"DOCKER_STAND_IN": "/nowhere"}, "the Docker engine does not answer: start Docker Desktop"),
         ({"DOCKER_STAND_IN_FAULT": "no compose"}, "no Compose plugin"),
         ({"ACCEPT_EULA": ""}, "licence terms .* not accepted.*set ACCEPT_EULA=Y"),
         ({"MSSQL_SA_PASSWORD": "weak"}, "MSSQL_SA_PASSWORD in the environment is too weak"),

@@ -99,10 +99,27 @@ def test_a_missing_driver_says_what_to_install() -> None:
         drivers.choose("auto", [])
 
 
+def test_on_windows_a_driver_must_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Windows")
+    with pytest.raises(NoDriver, match=r"found: install Microsoft's version 18 \(https://learn.microsoft.com/.*\)$"):
+        drivers.choose("auto", [])
+
+
 def test_microsofts_driver_is_found_in_its_wheel() -> None:
     found = drivers.find()
     assert found[0].kind == "microsoft"
     assert found[0].origin == "wheel mssql-python-odbc"
+
+
+def test_the_wheel_of_a_mac_has_its_driver_by_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = tmp_path / "mssql_python_odbc" / "libs" / "macos" / "arm64" / "lib" / "libmsodbcsql.18.dylib"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    (tmp_path / "mssql_python_odbc" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    assert drivers.find()[0].name == str(library)
 
 
 @pytest.mark.process

@@ -1,16 +1,19 @@
-"""Take from the harness, and from it alone, what Windows does not have. Python imports this module first of all."""
+"""Take from the harness, and from it alone, what the system that STAND_IN_SYSTEM names (Windows, Darwin) does not have.
+Python imports this module first of all."""
 
 import builtins
 import ctypes
 import fcntl
 import os
+import platform
 import sys
 import types
 
-_MODULES = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"}
-_FUNCTIONS = (
-    "geteuid getgid getuid killpg nice sched_getaffinity sched_setaffinity setsid statvfs sysconf uname".split()  # noqa: SIM905
-)
+_SYSTEM = os.environ["STAND_IN_SYSTEM"]
+_FUNCTIONS = ["sched_getaffinity", "sched_setaffinity"]
+_MODULES = {"fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"} if _SYSTEM == "Windows" else set()
+if _SYSTEM == "Windows":
+    _FUNCTIONS += ["geteuid", "getgid", "getuid", "killpg", "nice", "setsid", "statvfs", "sysconf", "uname"]
 _import, _load = builtins.__import__, ctypes.CDLL.__init__
 
 
@@ -29,7 +32,7 @@ def _is_of_harness(names: object) -> bool:
     return isinstance(names, dict) and str(names.get("__name__")).startswith("harness")
 
 
-def _import_on_windows(name: str, names: object = None, *more: object, **named: object) -> object:
+def _import_there(name: str, names: object = None, *more: object, **named: object) -> object:
     if _is_of_harness(names):
         if name in _MODULES:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -49,14 +52,25 @@ def _absent(name: str) -> None:
     setattr(os, name, missing)
 
 
-def _load_on_windows(library: ctypes.CDLL, name: object, *more: object, **options: object) -> None:
-    if name is None and _is_of_harness(sys._getframe(1).f_globals):
+def _load_there(library: ctypes.CDLL, name: object, *more: object, **options: object) -> None:
+    if name is None and _SYSTEM == "Windows" and _is_of_harness(sys._getframe(1).f_globals):
         raise TypeError("argument of type 'NoneType' is not iterable")
     _load(library, name, *more, **options)
 
 
-builtins.__import__ = _import_on_windows  # type: ignore[assignment]
-ctypes.CDLL.__init__ = _load_on_windows  # type: ignore[method-assign]
-del os.fork
+def _system() -> str:
+    return _SYSTEM if _is_of_harness(sys._getframe(1).f_globals) else _system_here()
+
+
+_system_here = platform.system
+platform.system = _system
+builtins.__import__ = _import_there  # type: ignore[assignment]
+ctypes.CDLL.__init__ = _load_there  # type: ignore[method-assign]
+if _SYSTEM == "Windows":
+    del os.fork
+else:
+    import psutil
+
+    del psutil.Process.cpu_affinity
 for _name in _FUNCTIONS:
     _absent(_name)
