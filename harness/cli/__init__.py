@@ -19,6 +19,7 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import click
@@ -95,6 +96,8 @@ def harness() -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The entry point of the command `harness`."""
     signal.signal(signal.SIGTERM, _interrupt)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it
+        signal.signal(signal.SIGHUP, partial(_lose_terminal, [number for number in range(3) if os.isatty(number)]))
     # A command first imports: many objects, hardly garbage. By default 700 of them start a collection.
     gc.set_threshold(50_000)
     # pydantic looks for plugins in every installed package; there are none for the harness or its processes.
@@ -143,3 +146,11 @@ def _packages_of_load() -> set[str]:
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def _lose_terminal(descriptors: Sequence[int], *_: object) -> None:
+    """Its window was closed, or the connection to it: end as by SIGTERM. What is said on the way cannot be written."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in descriptors:
+        os.dup2(nowhere, descriptor)
+    signal.raise_signal(signal.SIGTERM)

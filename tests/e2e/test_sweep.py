@@ -232,7 +232,7 @@ def ended(process: subprocess.Popen[str], ending: signal.Signals, tmp_path: Path
     return results, output
 
 
-@pytest.mark.parametrize("ending", one_of_each([signal.SIGINT, signal.SIGTERM]))
+@pytest.mark.parametrize("ending", one_of_each([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
 def test_an_interrupted_sweep_ends_with_130_how_to_go_on_a_whole_journal_and_no_process(
     ending: signal.Signals, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:

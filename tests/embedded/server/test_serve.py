@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import signal
 import socket
@@ -37,7 +38,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
             environment = {**os.environ, "HARNESS_PASSWORD": password}
             command = [sys.executable, "-m", "harness", "serve", "--port", "0", "--data", str(data), *words]
             pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-            process = stack.enter_context(Child(command, env=environment, **pipes, **options))
+            process = stack.enter_context(Child(command, env=environment, **pipes | options))
             stack.callback(process.wait, 60)
             stack.callback(process.terminate)  # coverage does not see what a killed one did
             return process
@@ -116,6 +117,16 @@ def test_sigterm_ends_it_with_exit_code_0(serve):
     process = serve()
     ready(process)
     process.send_signal(signal.SIGTERM)
+    assert process.wait(120) == 0
+
+
+def test_a_terminal_that_is_closed_ends_it_as_sigterm_does(serve):
+    leader, follower = pty.openpty()
+    process = serve(stderr=follower)
+    os.close(follower)
+    ready(process)
+    os.close(leader)  # what it writes there fails from now on
+    process.send_signal(signal.SIGHUP)
     assert process.wait(120) == 0
 
 
