@@ -18,8 +18,8 @@ _SETTINGS = "SET LOCK_TIMEOUT 2000; SET TRANSACTION ISOLATION LEVEL READ UNCOMMI
 # The first result set keeps the message of USE, "Changed database context", apart from errors of what follows.
 _BEGIN = "DECLARE @begun datetime2 = SYSDATETIME(); SELECT DB_ID() AS database_id;"
 _END = "SELECT DATEDIFF(MICROSECOND, @begun, SYSDATETIME()) AS spent_us;"
-# The database does not exist, or the login may not use it, or it is not online.
-_NO_DATABASE = frozenset({911, 916, 924, 927, 942, 945, 952, 976, 978})
+# The database does not exist, or the login may not use it, or it is not online, or another replica is the one to ask.
+_NO_DATABASE = frozenset({911, 916, 924, 927, 942, 945, 952, 954, 976, 978, 983})
 _LOCK_TIMEOUT = 1222
 NO_USER = 916  # the login may not use the database
 _ERROR = re.compile(r"\(error (\d+)\)")

@@ -41,6 +41,11 @@ EXPLAINED = [
         "[HYT00] [FreeTDS][SQL Server]Timeout expired (0) (SQLExecDirectW)",
         "Timeout expired: no answer in time: check that it is SQL Server, that it is healthy and that nothing blocks it",
     ),
+    (
+        f"[42000] {MICROSOFT}[SQL Server]The replica of 'Orders' is not enabled for read access. (976) (SQLExecDirectW)",
+        "The replica of 'Orders' is not enabled for read access. (error 976): name the primary replica, or the "
+        "listener of its group, as host",
+    ),
     (f"[42S02] {MICROSOFT}[SQL Server]Invalid name '\x1b[2J'. (208) (SQLx)", r"Invalid name '\u001b[2J'. (error 208)"),
 ]
 
