@@ -150,6 +150,9 @@ def _interrupt(*_: object) -> None:
 
 def _lose_terminal(descriptors: Sequence[int], *_: object) -> None:
     """Its window was closed, or the connection to it: end as by SIGTERM. What is said on the way cannot be written."""
+    signal.signal(
+        signal.SIGHUP, signal.SIG_IGN
+    )  # the shell sends it, and the kernel once more when the shell has ended
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in descriptors:
         os.dup2(nowhere, descriptor)

@@ -419,7 +419,12 @@ _CAUSES = (
         r"requested (\S+),",
         "the machine on which Docker runs lacks some of the processors {0}: see docker-compose.yml on MSSQL_..._CPUSET",
     ),
-    (r"no matching manifest", r"for (\S+)", "Microsoft has no image of SQL Server for {0}: use a machine with x86-64"),
+    (
+        r"no matching manifest",
+        r"for (\S+)",
+        "Microsoft has no image of SQL Server for {0}: use a machine with x86-64, or emulate one, whose numbers mean "
+        "nothing (DOCKER_DEFAULT_PLATFORM=linux/amd64)",
+    ),
     (r"no space left on device", "()", "the disk is full: run docker system df to see what uses it, and free some"),
     (
         r"permission denied while trying to connect",
