@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.results_fixture import quick_cells, write_reduced
-from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, stop_all
+from tests.stand_ins.own_servers import PASSWORD, OwnServers, running_servers
 from tests.thorough import one_of_each
 
 pytestmark = pytest.mark.process
@@ -56,13 +56,8 @@ def test_what_starts_processes_says_that_it_needs_linux(words: str, system: str,
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServers]:
     folder = tmp_path_factory.mktemp("servers")
-    started = [Server(role, folder / role) for role in ("target", "initiator-1")]
-    try:
-        for server in started:
-            server.start()
-        yield OwnServers(folder, started)
-    finally:
-        stop_all(started)
+    with running_servers(folder) as servers:
+        yield OwnServers(folder, servers)
 
 
 @pytest.mark.skipif(not IS_LINUX, reason="the embedded servers need Linux")

@@ -64,16 +64,21 @@ def test_a_probe_that_fails_has_a_remedy_and_ends_in_time(lab, monkeypatch, name
     assert not ills(probe.there_and_back(lab, asked(lab)))
 
 
-@pytest.mark.process
-def test_a_queue_disabled_during_the_probe_ends_it_in_time(lab, monkeypatch):
+def alter_the_queue_of_the_target(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    """Once the probe has installed it."""
     install = probe._install
 
-    def disabled(lab: Lab, side: object, *rest: object) -> None:
+    def altered(lab: Lab, side: object, *rest: object) -> None:
         install(lab, side, *rest)
         if side.name == "target":
-            scripts.execute(rest[-1], "ALTER QUEUE dbo.MySSBLabProbeQueue WITH STATUS = OFF;")
+            scripts.execute(rest[-1], f"ALTER QUEUE dbo.MySSBLabProbeQueue WITH {change};")
 
-    monkeypatch.setattr(probe, "_install", disabled)
+    monkeypatch.setattr(probe, "_install", altered)
+
+
+@pytest.mark.process
+def test_a_queue_disabled_during_the_probe_ends_it_in_time(lab, monkeypatch):
+    alter_the_queue_of_the_target(monkeypatch, "STATUS = OFF")
     findings = probe.there_and_back(lab, asked(lab), timeout_s=1.0)
     assert ills(findings) == [("error", "initiator-1", "probe"), ("error", "initiator-2", "probe")]
     assert left_over(lab) == [(0,) * 7] * 3
@@ -81,14 +86,7 @@ def test_a_queue_disabled_during_the_probe_ends_it_in_time(lab, monkeypatch):
 
 @pytest.mark.process
 def test_a_target_that_activates_nothing_is_an_error_and_the_links_are_probed_all_the_same(lab, monkeypatch):
-    install = probe._install
-
-    def inactive(lab: Lab, side: object, *rest: object) -> None:
-        install(lab, side, *rest)
-        if side.name == "target":
-            scripts.execute(rest[-1], "ALTER QUEUE dbo.MySSBLabProbeQueue WITH ACTIVATION (STATUS = OFF);")
-
-    monkeypatch.setattr(probe, "_install", inactive)
+    alter_the_queue_of_the_target(monkeypatch, "ACTIVATION (STATUS = OFF)")
     monkeypatch.setattr(probe, "ACTIVATION_S", 0.5)
     findings = probe.there_and_back(lab, asked(lab))
     assert ills(findings) == [("error", "target", "activation")]

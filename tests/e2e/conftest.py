@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,17 @@ import pytest
 from harness.machine.places import CHECKOUT
 from harness.run import engine
 from tests.warm_lab import warm_clients, warm_lab  # noqa: F401  fixtures
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--host-resolver-rules=MAP *.example 127.0.0.1",  # other sites
+]
 
 
 @pytest.fixture(autouse=True)
@@ -72,3 +83,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory, run_install
     where = run_installed(python, "-c", "import harness; print(harness.__file__)", cwd=environment)
     assert where.startswith(str(environment))
     return environment / "bin" / "harness"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not CHROMIUM.exists():
+        pytest.skip(f"no browser: {CHROMIUM} does not exist")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield browser
+        browser.close()

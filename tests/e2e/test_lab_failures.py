@@ -20,7 +20,7 @@ from harness.lab.drivers import Secret
 from harness.lab.error_remedies import REMEDIES
 from tests.commands import CommandResult
 from tests.processes import free_port
-from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all
+from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, running_servers
 from tests.thorough import one_of_each
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("warm_clients")]
@@ -35,16 +35,8 @@ RUN = ("run", CELL, *LAB, *TIMES)
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
-    folder = tmp_path_factory.mktemp("servers")
-    started = {side: Server(side, folder / side) for side in SIDES}
-    try:
-        for server in started.values():
-            server.start(wait=False)
-        for server in started.values():
-            server.wait_until_ready()
-        yield started
-    finally:
-        stop_all(started.values())
+    with running_servers(tmp_path_factory.mktemp("servers"), SIDES) as servers:
+        yield {server.role: server for server in servers}
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from harness import claims
 from harness.figures import report
 from harness.figures.reduced_run import read
-from tests.e2e.test_ui import ARGUMENTS, CHROMIUM
 from tests.results_fixture import quick_cells, write_reduced
 from tests.thorough import one_of_each
 
@@ -34,17 +33,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     drawn = folder / "a-figure.svg"
     Figure(figsize=(9, 5)).savefig(drawn)
     return report.write(run, [drawn], claims.evaluate(run, lab=run.lab, hardware=run.hardware))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if not CHROMIUM.exists():
-        pytest.skip(f"no browser: {CHROMIUM} does not exist")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(params=WIDTHS)

@@ -8,7 +8,7 @@ import pytest
 
 from harness.files.journal import read
 from tests.commands import harness as command
-from tests.stand_ins.own_servers import OwnServers, Server, stop_all
+from tests.stand_ins.own_servers import OwnServers, running_servers
 
 pytestmark = pytest.mark.process
 CELL = "i1-t2-r1-p100-v2022"
@@ -16,15 +16,10 @@ CELL = "i1-t2-r1-p100-v2022"
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[OwnServers]:
-    servers = [Server(side, tmp_path / "servers" / side) for side in ("target", "initiator-1")]
-    try:
-        for server in servers:
-            server.start()
+    with running_servers(tmp_path / "servers") as servers:
         own = OwnServers(tmp_path, servers)
         own.lab_file()
         yield own
-    finally:
-        stop_all(servers)
 
 
 @pytest.mark.spark

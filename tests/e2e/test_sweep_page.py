@@ -12,7 +12,6 @@ from harness.files import journal
 from harness.load.pages import sweep
 from harness.load.pages.sweep import SweepPage
 from harness.output.reporting import Reporter
-from tests.e2e.test_ui import ARGUMENTS, CHROMIUM
 from tests.processes import free_port
 
 pytestmark = pytest.mark.process
@@ -53,13 +52,9 @@ def show_instances(page: Any, reporter: SweepPage) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_shows_each_cell_and_figure_and_how_the_sweep_ended(tmp_path: Path, scheme: str) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if not CHROMIUM.exists():
-        pytest.skip(f"no browser: {CHROMIUM} does not exist")
+def test_the_page_shows_each_cell_and_figure_and_how_the_sweep_ended(tmp_path: Path, scheme: str, browser: Any) -> None:
     port = free_port()
-    with playwright.sync_playwright() as started, sweep.serving(Reporter(), port) as reporter:
-        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+    with sweep.serving(Reporter(), port) as reporter:
         page = browser.new_context(color_scheme=scheme).new_page()
         wrong: list[str] = []
         page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -103,4 +98,4 @@ def test_the_page_shows_each_cell_and_figure_and_how_the_sweep_ended(tmp_path: P
         page.set_viewport_size({"width": 400, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
         assert wrong == []
-        browser.close()
+        page.context.close()

@@ -24,16 +24,6 @@ from tests.processes import Child, free_port
 
 pytestmark = pytest.mark.process
 
-CHROMIUM = Path("/usr/bin/chromium")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--host-resolver-rules=MAP *.example 127.0.0.1",  # other sites
-]
 SCENARIO = {"rate": "20/s", "initiators": 1, "threads": 1, "dialog_ratio": 1, "payload_bytes": 100, "user_count": 0}
 # A pool of dialogs is begun and warmed up between pressing Start and the first call.
 START_TIMEOUT_MS = 90_000
@@ -68,17 +58,6 @@ def serving(*options: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/"
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) == 130
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if not CHROMIUM.exists():
-        pytest.skip(f"no browser: {CHROMIUM} does not exist")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

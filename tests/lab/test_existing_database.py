@@ -18,7 +18,7 @@ from harness.files.settings import Settings
 from harness.lab import dialog_pool, drivers, link, opening, user_servers
 from harness.lab.instances import Lab, Security, connections
 from harness.lab.opening import Topology
-from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, stop_all
+from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, running_servers
 from tests.thorough import one_of_each
 
 pytestmark = pytest.mark.process
@@ -124,14 +124,8 @@ class Teller(list[str]):
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
-    folder = tmp_path_factory.mktemp("servers")
-    started = [Server(role, folder / role) for role in ("target", "initiator-1")]
-    try:
-        for server in started:
-            server.start()
-        yield started
-    finally:
-        stop_all(started)
+    with running_servers(tmp_path_factory.mktemp("servers")) as servers:
+        yield servers
 
 
 @pytest.fixture

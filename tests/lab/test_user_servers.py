@@ -28,7 +28,7 @@ from harness.lab import (
 from harness.lab.brakes import Overload
 from harness.lab.instances import Instance, Lab, LabError, Login, Security, connections
 from harness.lab.opening import Topology
-from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, stop_all
+from tests.stand_ins.own_servers import PASSWORD, OwnServers, Server, output_until, running_servers
 from tests.thorough import one_of_each
 from tests.waiting import wait_until
 
@@ -45,15 +45,10 @@ OTHERS = (
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Server]]:
-    folder = tmp_path_factory.mktemp("servers")
-    started = [Server(role, folder / role) for role in ROLES]
-    try:
-        for server in started:
-            server.start()
+    with running_servers(tmp_path_factory.mktemp("servers"), ROLES) as servers:
+        for server in servers:
             server.run(*OTHERS)
-        yield started
-    finally:
-        stop_all(started)
+        yield servers
 
 
 @pytest.fixture

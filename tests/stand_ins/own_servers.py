@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -178,9 +178,19 @@ class OwnServers:
         return [server.contents() for server in self.servers]
 
 
-def stop_all(servers: Iterable[Server]) -> None:
-    for server in servers:
-        server.stop()
+@contextmanager
+def running_servers(folder: Path, roles: Sequence[str] = ("target", "initiator-1")) -> Iterator[list[Server]]:
+    """Servers of these roles, with their data in folders of these names. They end with the block."""
+    servers = [Server(role, folder / role) for role in roles]
+    try:
+        for server in servers:
+            server.start(wait=False)
+        for server in servers:
+            server.wait_until_ready()
+        yield servers
+    finally:
+        for server in servers:
+            server.stop()
 
 
 def output_until(process: subprocess.Popen[str], word: str) -> list[str]:

@@ -15,6 +15,21 @@ def error_of(call, *args, **kwargs):
     return caught.value
 
 
+def numbers_of(instance, change):
+    """The numbers of the errors of a change that now runs on its own, as far as it can for a second."""
+    numbers = []
+
+    def body():
+        try:
+            yield from instance.autocommit(change)
+        except SqlServerError as error:
+            numbers.append(error.number)
+
+    instance.spawn(body())
+    instance.world.run_for(1)
+    return numbers
+
+
 def begin_tx(instance):
     return instance.engine.transactions.begin()
 
@@ -80,16 +95,7 @@ def test_an_end_that_waited_for_its_conversation_finds_it_gone(here):
     handle = here.begin()
     tx = begin_tx(here)
     here.end(handle, tx, cleanup=True)
-    caught = []
-
-    def end():
-        try:
-            yield from here.autocommit(lambda tx: here.engine.dialogs.end(tx, here.db, handle))
-        except SqlServerError as error:
-            caught.append(error.number)
-
-    here.spawn(end())
-    here.world.run_for(1)
+    caught = numbers_of(here, lambda tx: here.engine.dialogs.end(tx, here.db, handle))
     assert caught == []
     here.commit(tx)
     here.world.run_for(1)
@@ -161,16 +167,7 @@ def test_a_move_that_waited_for_its_group_finds_it_gone(here):
     before, after = group_of(here, one), group_of(here, two)
     tx = begin_tx(here)
     here.end(two, tx, cleanup=True)
-    caught = []
-
-    def body():
-        try:
-            yield from here.autocommit(lambda tx: here.engine.dialogs.move(tx, here.db, one, after))
-        except SqlServerError as error:
-            caught.append(error.number)
-
-    here.spawn(body())
-    here.world.run_for(1)
+    caught = numbers_of(here, lambda tx: here.engine.dialogs.move(tx, here.db, one, after))
     assert caught == []
     here.commit(tx)
     here.world.run_for(1)

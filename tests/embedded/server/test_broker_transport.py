@@ -72,6 +72,17 @@ async def transports(*brokers: Broker):
     await asyncio.sleep(0)
 
 
+async def answer_to(sent: bytes, listening) -> bytes:
+    """What a peer gets that sends this, until it is disconnected."""
+    port = free_port()
+    listening.listen("", port)
+    reader, writer = await asyncio.open_connection(HOST, port)
+    writer.write(sent)
+    answer = await asyncio.wait_for(reader.read(), 60)
+    writer.close()
+    return answer
+
+
 def test_frames_arrive_in_order_with_the_name_of_their_sender():
     async def scenario() -> None:
         initiator, target = Broker("initiator"), Broker("target")
@@ -179,12 +190,7 @@ def test_a_peer_that_sends_something_else_is_disconnected(sent):
     async def scenario() -> None:
         target = Broker("target")
         async with transports(target) as (listening,):
-            port = free_port()
-            listening.listen("", port)
-            reader, writer = await asyncio.open_connection(HOST, port)
-            writer.write(sent)
-            assert await asyncio.wait_for(reader.read(), 10) == b""
-            writer.close()
+            assert await answer_to(sent, listening) == b""
             assert target.received == []
 
     asyncio.run(scenario())
@@ -243,12 +249,7 @@ def test_before_the_handshake_a_peer_may_send_little(caplog):
     async def scenario() -> None:
         target = Broker("target")
         async with transports(target) as (listening,):
-            port = free_port()
-            listening.listen("", port)
-            reader, writer = await asyncio.open_connection(HOST, port)
-            writer.write((MESSAGE_SIZE_MAX + 1).to_bytes(4, "big"))
-            assert await asyncio.wait_for(reader.read(), 60) == b""
-            writer.close()
+            assert await answer_to((MESSAGE_SIZE_MAX + 1).to_bytes(4, "big"), listening) == b""
             assert caplog.messages[-1].endswith(f"a record of {MESSAGE_SIZE_MAX + 1} bytes.")
 
     asyncio.run(scenario())
@@ -260,11 +261,7 @@ def test_before_the_handshake_a_peer_has_little_time(monkeypatch):
     async def scenario() -> None:
         target = Broker("target")
         async with transports(target) as (listening,):
-            port = free_port()
-            listening.listen("", port)
-            reader, writer = await asyncio.open_connection(HOST, port)
-            assert await asyncio.wait_for(reader.read(), 60) == b""
-            writer.close()
+            assert await answer_to(b"", listening) == b""
             await until(lambda: not listening.incoming)
 
     asyncio.run(scenario())
