@@ -265,8 +265,10 @@ def test_a_folder_where_a_file_should_be_and_a_name_too_long_are_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     code, message = failure(["claims", "x" * 300], capsys)
-    assert code == 3
-    assert message.endswith("/manifest.json: the name is too long: choose a shorter one\n")
+    if sys.version_info >= (3, 14):  # where there is no file with such a name
+        assert code == 2 and message.endswith(" is not a result folder: it does not exist\n")
+    else:
+        assert code == 3 and message.endswith("/manifest.json: the name is too long: choose a shorter one\n")
     with pytest.raises(Failure, match="it is a folder: name a file"), one_line_errors():
         tmp_path.write_text("")
 

@@ -22,6 +22,9 @@ try:
     from pyodbc import Connection as Connection  # noqa: PLC0414  others take these two from here
     from pyodbc import Cursor as Cursor  # noqa: PLC0414
 
+    # Before its first use, which also `pyodbc.drivers` is: a connection of unixODBC's pool, on from version 2.3.12 on,
+    # stays open when it is closed, and comes back with its transaction and settings, or after the end of its server.
+    pyodbc.pooling = False
     OdbcError: type[Exception] = pyodbc.Error
     load_failure = ""
 except ImportError as error:  # without unixODBC; `check_manager` reports it
@@ -120,7 +123,6 @@ def _quoted(value: str) -> str:
 
 def connect(connection_string: Secret) -> Connection:
     """Open a connection with autocommit. Raises OdbcError."""
-    pyodbc.pooling = False
     return pyodbc.connect(connection_string, autocommit=True, timeout=LOGIN_TIMEOUT_S)
 
 

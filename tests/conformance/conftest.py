@@ -71,7 +71,6 @@ def driver(request: pytest.FixtureRequest) -> Driver:
 @pytest.fixture
 def connect(request, server, driver) -> Iterator[Callable[..., pyodbc.Connection]]:
     """Open connections to a new database, and drop it after the test."""
-    pyodbc.pooling = False
     database = f"harness_conformance_{_SESSION}_{next(_NUMBERS)}"
     administrator = pyodbc.connect(server.connection_string(driver, "master"), autocommit=True)
     administrator.execute(f"CREATE DATABASE [{database}];")

@@ -123,6 +123,14 @@ def test_the_wheel_of_a_mac_has_its_driver_by_processor(tmp_path: Path, monkeypa
 
 
 @pytest.mark.process
+def test_the_driver_manager_is_never_asked_while_it_would_pool_connections() -> None:
+    code = (
+        "import pyodbc; pyodbc.drivers = lambda: exit(pyodbc.pooling); from harness.lab import drivers; drivers.find()"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+@pytest.mark.process
 def test_a_driver_is_opened_in_a_folder_with_any_letters(tmp_path: Path) -> None:
     library = Path(drivers.choose("microsoft").name)
     folder = tmp_path / "Téléchargements" / "下载 ;{}"

@@ -7,8 +7,6 @@ import pytest
 from harness.lab import drivers
 from tests.embedded.server.canned import PASSWORD, canned_server
 
-pyodbc.pooling = False
-
 Connect = Callable[..., pyodbc.Connection]
 
 

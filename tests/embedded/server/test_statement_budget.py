@@ -46,7 +46,6 @@ class Instance:
         self.process, self.port = process, port
 
     def connect(self) -> pyodbc.Connection:
-        pyodbc.pooling = False
         text = drivers.choose("microsoft").connection_string(
             host="127.0.0.1", port=self.port, user="sa", password=PASSWORD, database="master", program="tests"
         )
