@@ -42,12 +42,8 @@ _MODULES = {
 }
 
 
-_OF_LINUX = {
-    *("matrix", "run", "ui", "soak", "simulate", "calibrate", "techniques", "rates", "aa"),
-    "serve",
-    "worker",
-    "activator",
-}
+# Those that start processes, or are one.
+_OF_LINUX = {name for name, module in _MODULES.items() if module in ("sweeps", "simulation", "serving")} - {"plan"}
 
 
 class Commands(click.Group):
@@ -150,9 +146,7 @@ def _interrupt(*_: object) -> None:
 
 def _lose_terminal(descriptors: Sequence[int], *_: object) -> None:
     """Its window was closed, or the connection to it: end as by SIGTERM. What is said on the way cannot be written."""
-    signal.signal(
-        signal.SIGHUP, signal.SIG_IGN
-    )  # the shell sends it, and the kernel once more when the shell has ended
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the kernel sends another one when the shell has ended
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in descriptors:
         os.dup2(nowhere, descriptor)

@@ -22,8 +22,8 @@ try:
     from pyodbc import Connection as Connection  # noqa: PLC0414  others take these two from here
     from pyodbc import Cursor as Cursor  # noqa: PLC0414
 
-    # Before its first use, which also `pyodbc.drivers` is: a connection of unixODBC's pool, on from version 2.3.12 on,
-    # stays open when it is closed, and comes back with its transaction and settings, or after the end of its server.
+    # Before the first use of the driver manager, which `pyodbc.drivers` is too. unixODBC 2.3.12 and later would keep a
+    # closed connection, and give it to the next caller with its transaction and settings, or when its server has ended.
     pyodbc.pooling = False
     OdbcError: type[Exception] = pyodbc.Error
     load_failure = ""
