@@ -91,7 +91,7 @@ class ServiceBrokerInstance:
 
     def __init__(self, folder: Path, version: str | None) -> None:
         if sys.platform != "linux":
-            pytest.fail("the embedded Service Broker needs Linux; on Windows use WSL", pytrace=False)
+            pytest.fail("the embedded Service Broker needs Linux: WSL2 on Windows, Docker on a Mac", pytrace=False)
         self.password = secrets.token_urlsafe(24)
         self._data, self._log = folder / "data", folder / "instance.log"
         words = ["--port", "0", "--data", str(self._data), "--with-parent", "--throwaway"]

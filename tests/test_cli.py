@@ -494,6 +494,23 @@ def test_in_a_narrow_terminal_each_claim_has_its_numbers_and_its_verdict(
     assert all(word in printed for word in ("fast", "12,000", "12,600", "predicted", "inconclusive", "why"))
 
 
+@pytest.mark.process
+def test_a_terminal_that_is_closed_interrupts_a_command_once() -> None:
+    code = (
+        "import signal; from harness import cli\n"
+        "def command(*_, **__):\n"
+        "    try:\n"
+        "        signal.raise_signal(signal.SIGHUP)  # the shell's\n"
+        "    finally:\n"
+        "        signal.raise_signal(signal.SIGHUP)  # the kernel's\n"
+        "        print('cleaned up')\n"
+        "cli.harness.main = command\n"
+        "cli.main([])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (130, "cleaned up\n"), done.stderr
+
+
 def test_a_terminal_of_few_letters_shows_a_mark_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", terminal)

@@ -44,7 +44,7 @@ _UNVERIFIED = (
 _ENCRYPT = {"optional": "no", "mandatory": "yes", "strict": "strict"}
 _BEFORE_STRICT = re.compile(r"ODBC Driver 1[137] |libmsodbcsql-1[137]\.")
 _INSTALLER = "https://learn.microsoft.com/sql/connect/odbc/download-odbc-driver-for-sql-server"
-_FOLDERS = {"macos": "macos", "suse": "linux/suse", "fedora": "linux/rhel"}  # of the wheel
+_WHEEL_FOLDERS = {"macos": "macos", "suse": "linux/suse", "fedora": "linux/rhel"}
 LOGIN_TIMEOUT_S = 15  # an instance that takes longer to sign in counts as unreachable
 
 
@@ -139,13 +139,12 @@ def choose(kind: Kind | Literal["auto"] = "auto", drivers: Iterable[Driver] | No
             return driver
     if kind == "freetds":
         raise NoDriver(f"the ODBC driver FreeTDS is not installed: {how_to_install('freetds')}")
-    remedy = (
-        f"install Microsoft's version 18 ({_INSTALLER})"
-        if family() == "windows"  # whose driver manager knows registered drivers alone
-        else "pip install mssql-python-odbc (Microsoft's driver and licence terms), or "
-        f"{how_to_install('freetds')} (FreeTDS)"
+    if family() == "windows":  # whose driver manager knows registered drivers alone
+        raise NoDriver(f"no ODBC driver for SQL Server found: install Microsoft's version 18 ({_INSTALLER})")
+    raise NoDriver(
+        "no ODBC driver for SQL Server found: pip install mssql-python-odbc (Microsoft's driver and licence terms), "
+        f"or {how_to_install('freetds')} (FreeTDS)"
     )
-    raise NoDriver(f"no ODBC driver for SQL Server found: {remedy}")
 
 
 def check_manager() -> None:
@@ -158,9 +157,9 @@ def _from_wheel() -> list[Driver]:
     package = importlib.util.find_spec("mssql_python_odbc")
     if package is None or not package.submodule_search_locations:
         return []
-    folder_of_system = _FOLDERS.get(family(), "linux/debian_ubuntu")
     machine = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    folder = Path(package.submodule_search_locations[0]) / "libs" / folder_of_system / machine / "lib"
+    libraries = Path(package.submodule_search_locations[0]) / "libs"
+    folder = libraries / _WHEEL_FOLDERS.get(family(), "linux/debian_ubuntu") / machine / "lib"
     return [
         Driver("microsoft", str(library), "wheel mssql-python-odbc")
         for library in sorted(folder.glob("libmsodbcsql[-.]1*"), reverse=True)

@@ -21,7 +21,7 @@ _TRUST_IT = (
     "trust it as it is: trust_server_certificate = true in lab.toml or the activator's file, "
     "--trust-server-certificate of harness monitors"
 )
-_NOT_PRIMARY = "name the primary replica, or the listener of its group, as host"
+_NOT_PRIMARY = "connect to the primary replica, or to the listener of its group"
 _LOG_FULL = "see log_reuse_wait_desc in sys.databases; make the log file larger or free its disk"
 
 REMEDIES = {
@@ -35,7 +35,7 @@ REMEDIES = {
     1101: "free space on the disk of the database's files, or let them grow",
     1105: "free space on the disk of the database's files, or let them grow",
     1205: "the statement was a deadlock's victim: try again",
-    3906: f"ALTER DATABASE ... SET READ_WRITE; of an availability group {_NOT_PRIMARY}",
+    3906: f"ALTER DATABASE ... SET READ_WRITE; in an availability group {_NOT_PRIMARY}",
     4060: "create it, or give the login a user in it",
     4064: "ALTER LOGIN ... WITH DEFAULT_DATABASE = [master]",
     5011: _LACKS_A_RIGHT,

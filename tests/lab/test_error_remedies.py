@@ -43,8 +43,8 @@ EXPLAINED = [
     ),
     (
         f"[42000] {MICROSOFT}[SQL Server]The replica of 'Orders' is not enabled for read access. (976) (SQLExecDirectW)",
-        "The replica of 'Orders' is not enabled for read access. (error 976): name the primary replica, or the "
-        "listener of its group, as host",
+        "The replica of 'Orders' is not enabled for read access. (error 976): connect to the primary replica, "
+        "or to the listener of its group",
     ),
     (f"[42S02] {MICROSOFT}[SQL Server]Invalid name '\x1b[2J'. (208) (SQLx)", r"Invalid name '\u001b[2J'. (error 208)"),
 ]

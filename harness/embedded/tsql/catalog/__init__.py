@@ -11,7 +11,6 @@ from harness.embedded.broker.queues import Queue
 from harness.embedded.tsql.catalog import (
     broker_views,
     column_views,
-    compatibility_views,
     database_views,
     event_views,
     information_schema,
@@ -27,7 +26,7 @@ from harness.embedded.tsql.catalog.view import TableFunction, View
 
 FAMILIES = (
     *(broker_views, column_views, database_views, event_views, key_views, object_views, page_views, security_views),
-    *(compatibility_views, odbc_views, server_views, system_views),
+    *(odbc_views, server_views, system_views),
 )
 VIEWS: dict[str, View] = {view.name: view for family in FAMILIES for view in family.VIEWS}
 INFORMATION_SCHEMA: dict[str, View] = {view.name.partition(".")[2].lower(): view for view in information_schema.VIEWS}
@@ -40,9 +39,9 @@ _queue_views: WeakKeyDictionary[Queue, tuple[View, View]] = WeakKeyDictionary()
 
 
 def find(database: Database, schema: str, name: str, *, explicit: bool, uncommitted: bool = False) -> View | None:
-    """Find a queue, or a view of a system schema, which must be written but for the tables of SQL Server 2000. Without
+    """Find a queue, or a view of a system schema, which must be written but for `sysobjects`. Without
     `uncommitted`, rows of a queue that another open transaction has received are still there."""
-    if name.lower() in compatibility_views.NAMES and schema.lower() == "dbo":
+    if name.lower() == object_views.SYSOBJECTS and schema.lower() == "dbo":
         schema, explicit = "sys", True
     if explicit and (views := SCHEMAS.get(schema.lower())) is not None:
         view = views.get(name.lower())

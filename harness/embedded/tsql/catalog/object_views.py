@@ -18,6 +18,9 @@ from harness.embedded.tsql.storage.tables import Table
 
 # The system base tables of Service Broker, with SQL Server's object ids
 SYSTEM_OBJECTS = {"sysxmitqueue": 68, "sysconvgroup": 71, "sysdesend": 72, "sysdercv": 73}
+# A system table of SQL Server 2000 that scripts still read, without a schema or with `dbo` and `sys`:
+# https://learn.microsoft.com/sql/relational-databases/system-compatibility-views/system-compatibility-views-transact-sql
+SYSOBJECTS = "sysobjects"
 _SHIPPED = frozenset(identifier for identifier, _ in QUEUES)
 
 
@@ -266,5 +269,19 @@ VIEWS = [
         """,
         _schemas,
         visible=everybody,
+    ),
+    View(
+        SYSOBJECTS,
+        """
+        name        sysname NOT NULL
+        id          int NOT NULL       <- object_id
+        xtype       char(2) NOT NULL   <- type
+        uid         smallint           <- schema_id
+        parent_obj  int NOT NULL       <- parent_object_id
+        crdate      datetime NOT NULL  <- create_time_ns
+        type        char(2)
+        """,
+        objects,
+        visible=of_object(),
     ),
 ]
