@@ -28,6 +28,7 @@ from harness.doctor import commits, dialog_security, instance_settings, machine,
 from harness.doctor.facts import Facts, Finding, UnfitLab, raise_errors, read, read_files, worst_first
 from harness.files.script_text import ScriptError
 from harness.files.settings import Settings
+from harness.lab import instance_clock
 from harness.lab.instances import Lab, connections, in_parallel
 from harness.lab.link import FileSizes, local_name
 from harness.lab.placement import DISK
@@ -46,7 +47,7 @@ def examine(lab: Lab, *, cells: Sequence[Cell], settings: Settings, reporter: Re
     reporter.phase(f"facts of {counted(len(lab.instances), 'instance')}")
     with connections(lab.instances) as opened:
         sides = in_parallel(read, lab.instances, [local_name(instance) for instance in lab.instances], opened)
-        clocks = in_parallel(machine.measure_clock, opened)
+        clocks = in_parallel(instance_clock.measure, opened)
         findings = [*configuration(lab, sides), *machine.check_placement(lab), *machine.check_governor(lab)]
         reporter.cell_done(1, f"facts of {counted(len(lab.instances), 'instance')}", "completed", "")
         for number, measured in enumerate(zip(sides, opened, clocks, strict=True), 2):

@@ -3,7 +3,7 @@
 Every message is in some commit, and a commit waits for the log: nothing explains the waits of type WRITELOG better. One
 connection commits 100 rows (10 on the embedded broker), one after another, while nothing else runs on the lab; one
 instance after another, as their logs may share a disk. What a client waits for a commit contains a round trip, which
-`machine.measure_clock` has measured. What the instance waited is read from its own totals, without a distribution.
+`lab.instance_clock` has measured. What the instance waited is read from its own totals, without a distribution.
 
 No table is created in a database that existed before the lab.
 
@@ -26,11 +26,11 @@ from dataclasses import dataclass
 
 from harness.definitions.lab_kinds import PROBE_COMMITS, LabKind
 from harness.doctor.facts import HOST, TRACE_FLAGS, Facts, Finding
-from harness.doctor.machine import ClockDifference
 from harness.files.script_text import ScriptError
 from harness.lab import placement, scripts
 from harness.lab.drivers import Connection
 from harness.lab.scripts import is_refusal
+from harness.machine.clocks import ClockDifference
 
 CHECK = "commits"
 

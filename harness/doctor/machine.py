@@ -1,53 +1,31 @@
 """Check the machines: their clocks, and the processors and disks that instances share.
 
-Delivery latencies are differences between the clocks of the instances and of this machine.
+What a cell does about clocks that differ, `harness.run.cell_clocks` says.
 
 Instances that share processors or a disk slow each other down, which separate machines would not
 (`harness.lab.placement`). In a container SQL Server may count processors that it cannot use.
 """
 
-import statistics
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from harness.definitions import units
 from harness.definitions.whitepaper import INITIATOR_SCHEDULERS
 from harness.doctor.facts import Facts, Finding
-from harness.lab import placement, scripts
-from harness.lab.drivers import Connection
+from harness.lab import placement
 from harness.lab.instances import Lab
 from harness.lab.placement import PROCESSORS, Placement
+from harness.machine.clocks import ClockDifference
 
-CLOCK_SAMPLES = 9
-CLOCK_TOLERANCE_NS = 5_000_000  # for a difference beyond its uncertainty; a larger one makes latencies misleading
-
-
-@dataclass(frozen=True, slots=True)
-class ClockDifference:
-    """The instance's clock minus this machine's. The uncertainty is half the duration of the query."""
-
-    difference_ns: int
-    uncertainty_ns: int
-
-
-def measure_clock(connection: Connection) -> ClockDifference:
-    """Measure several times and return the median. It is assumed that a query reads the clock halfway through."""
-    answers: list[tuple[int, int]] = []
-    for _ in range(CLOCK_SAMPLES):
-        before_ns, began_ns = time.time_ns(), time.monotonic_ns()
-        there_ns = int(scripts.rows(connection, "doctor/clock.sql", {})[0]["utc_ns"])
-        half_ns = (time.monotonic_ns() - began_ns) // 2
-        answers.append((there_ns - before_ns - half_ns, half_ns))
-    middle = statistics.median_low(difference for difference, _ in answers)
-    return ClockDifference(*next(pair for pair in answers if pair[0] == middle))
+CLOCK_TOLERANCE_NS = 1_000_000_000  # for a difference beyond its uncertainty
 
 
 def check_clock(side: Facts, measured: ClockDifference) -> Iterator[Finding]:
     difference_ns, uncertainty_ns = measured.difference_ns, measured.uncertainty_ns
     text = f"the clock differs from this machine's by {difference_ns / 1e6:+z.2f} ms, ± {uncertainty_ns / 1e6:.2f} ms"
+    if side.name == "target":
+        text += ", by which a cell moves its times"
     if abs(difference_ns) - uncertainty_ns > CLOCK_TOLERANCE_NS:
-        remedy = "synchronise both (chrony, w32tm): delivery latencies are wrong by that much, rates are not"
+        remedy = "synchronise both (chrony, w32tm): lifetimes of dialogs and certificates go by each server's clock"
         yield side.warning("clock", text, remedy)
     else:
         yield side.information("clock", text)

@@ -81,12 +81,13 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("hub_lag_ms_max", pa.float64()),  # how late its event loop woke from a short sleep
         ("between_calls_percent", pa.float64()),  # of its client threads' time: outside a call
     ),
-    # One row per worker of another machine: its clock minus the target's, before the first call and after the last.
+    # One row for the target, and one per worker of another machine: its clock minus that of the harness's machine,
+    # before the first call and after the drain. All times of a cell but those of events are moved by it.
     "clocks": _kind(
-        ("worker", pa.string()),  # host and process
+        ("clock", pa.string()),  # target, or host and process of a worker
         ("before_ns", pa.int64()),
         ("after_ns", pa.int64()),
-        ("uncertainty_ns", pa.int64()),  # of both
+        ("uncertainty_ns", pa.int64()),
     ),
     # One row: what else the machine of harness and clients did in the window. None in virtual time.
     "machine": _kind(
@@ -110,12 +111,12 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("initiator", pa.int32()),
         ("thread", pa.int32()),
         ("sequence", pa.int64()),
-        ("sent_at_ns", pa.int64()),  # client's clock: the call's intended start
-        ("processed_at_ns", pa.int64()),  # target's clock
+        ("sent_at_ns", pa.int64()),  # the call's intended start
+        ("processed_at_ns", pa.int64()),  # read from the target's clock
     ),
     # One row per RECEIVE that returned messages: the target's count table.
     "receives": _kind(
-        ("received_at_ns", pa.int64()),  # target's clock
+        ("received_at_ns", pa.int64()),  # read from the target's clock
         ("messages", pa.int64()),
         ("session_id", pa.int32()),  # the queue reader
     ),

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -37,7 +38,8 @@ from harness.load.messages import (
     decode,
     encode,
 )
-from harness.load.plan import CellPlan, LoadError, LoadReport, Progress, Share, WorkerClock
+from harness.load.plan import CellPlan, LoadError, LoadReport, Progress, Share
+from harness.machine.clocks import ClockDifference, compare
 from harness.machine.places import LOCUSTFILE
 
 PREPARE_TIMEOUT_S = 60.0  # fifty logins on a busy machine
@@ -45,7 +47,6 @@ STOP_TIMEOUT_S = 10.0  # for the last calls to return
 MARGIN_S = 60.0  # beyond the children's own time limits: they should have answered long before
 JOIN_TIMEOUT_S = 300.0  # somebody goes from machine to machine; Locust's workers try for as long to join
 POLL_S = 0.02
-CLOCK_SAMPLES = 9
 LOOPBACK = "127.0.0.1"
 
 
@@ -133,6 +134,7 @@ class LocustClients:
         self._joined: dict[str, _Peer] = {}  # workers that have joined, by address
         self._workers: list[_Peer] = []  # those that take part in a cell, in the order of the initiators
         self._plan: CellPlan | None = None
+        self._clocks: Mapping[str, ClockDifference] = {}  # of workers from elsewhere, by name
         self._port = 0
         self._requests: list[tuple[int, Message]] = []  # of the master's web interface
         self._notes: list[str] = []
@@ -186,7 +188,12 @@ class LocustClients:
     def start(self) -> None:
         """Open the barrier."""
         assert self._plan is not None
-        self._ask({worker: messages.Start() for _, worker in self._shares(self._plan.cell)}, 0)
+        clocks = self._clocks
+        starts = {
+            worker: messages.Start(clocks[worker.name].known_ns if worker.name in clocks else 0)
+            for _, worker in self._shares(self._plan.cell)
+        }
+        self._ask(starts, 0)
 
     def progress(self) -> Progress:
         """The newest reports; all zero before the first ones. LoadError if a process has died."""
@@ -237,19 +244,15 @@ class LocustClients:
             [piece] = self._ask({worker: messages.Fetch(offset)}, 0)
             yield piece.data
 
-    def clocks(self) -> list[WorkerClock]:
-        """Compare the clocks of workers of other machines with this machine's, each by the quickest of some answers."""
-        return [self._clock(worker) for worker in self._workers if self._elsewhere]
+    def clocks(self) -> Mapping[str, ClockDifference]:
+        """Compare the clocks of workers of other machines with this machine's; what starts next goes by them."""
+        elsewhere = self._workers if self._elsewhere else []
+        self._clocks = {worker.name: compare(partial(self._clock, worker)) for worker in elsewhere}
+        return self._clocks
 
-    def _clock(self, worker: _Peer) -> WorkerClock:
-        readings = []
-        for _ in range(CLOCK_SAMPLES):
-            before_ns, began_ns = time.time_ns(), time.monotonic_ns()
-            [answer] = self._ask({worker: messages.ReadClock()}, 0)
-            half_ns = (time.monotonic_ns() - began_ns) // 2
-            readings.append((half_ns, answer.utc_ns - before_ns - half_ns))
-        uncertainty_ns, difference_ns = min(readings)
-        return WorkerClock(worker.name, difference_ns, uncertainty_ns)
+    def _clock(self, worker: _Peer) -> int:
+        [answer] = self._ask({worker: messages.ReadClock()}, 0)
+        return int(answer.utc_ns)
 
     def end_cell(self) -> None:
         """After a failure: end the cell, and the connections of its threads, which would keep a lab from opening.

@@ -109,6 +109,8 @@ class Prepare(Message, frozen=True):
 class Start(Message, frozen=True):
     """Asks a worker to open the barrier."""
 
+    clock_ahead_ns: int  # of the worker's machine, against the harness's: its times are moved by it
+
 
 class Stop(Message, frozen=True):
     """Asks a worker to end the cell after each thread's current call: `Stopped`."""

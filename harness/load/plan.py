@@ -111,14 +111,6 @@ class Progress:
     counted_at_ns: int = 0  # when the workers counted `sent`, their mean; 0 before the first report
 
 
-class WorkerClock(NamedTuple):
-    """The clock of a worker's machine minus this machine's. The uncertainty is half the duration of the question."""
-
-    worker: str
-    difference_ns: int
-    uncertainty_ns: int
-
-
 class Share(NamedTuple):
     """A worker's share of an initiator's threads: every `of`-th, from the `number`-th on."""
 

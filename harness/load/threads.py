@@ -30,6 +30,7 @@ from harness.files.workload_file import Client
 from harness.load.bodies import Compose, composer
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
 from harness.load.plan import SEND_MESSAGE
+from harness.machine.clocks import utc_offset_ns
 from harness.output.safe_text import visible
 
 # A pooled connection would hide the cost of connecting and the state of its session.
@@ -153,7 +154,7 @@ class CellRun:
         self.client = client
         self.stopping = False
         self.turns = turns  # None: the closed loop
-        self.clock_offset_ns = clock_offset_ns()
+        self.clock_offset_ns = utc_offset_ns()
 
     def new_transaction(self, execute: Callable[..., Any]) -> SharedTransaction | None:
         """What shares transactions among the calls of a thread; None if each call has its own."""
@@ -405,17 +406,6 @@ def input_sizes(
     guid, number = (pyodbc.SQL_GUID, 16, 0), (pyodbc.SQL_INTEGER, 0, 0)
     types = {"handle": guid, "broker_instance": guid, "body": body, "initiator": number, "thread": number}
     return [types.get(name) for name in parameters]
-
-
-def clock_offset_ns() -> int:
-    """The difference from `perf_counter_ns` to nanoseconds since 1970: the best of a few close readings."""
-    best = None
-    for _ in range(5):
-        before, wall, after = time.perf_counter_ns(), time.time_ns(), time.perf_counter_ns()
-        if best is None or after - before < best[0]:
-            best = (after - before, wall - (before + after) // 2)
-    assert best is not None
-    return best[1]
 
 
 def error_text(error: Exception) -> str:

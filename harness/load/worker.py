@@ -22,7 +22,8 @@ from harness.load.locust_process import JOIN, LINE, REFUSE, Handlers, Introducti
 from harness.load.plan import GeneratorHealth
 from harness.load.recorder import NewCalls, Recorder
 from harness.load.seats import Seats
-from harness.load.threads import CellRun, ClientThread, ThreadState, Turns, clock_offset_ns
+from harness.load.threads import CellRun, ClientThread, ThreadState, Turns
+from harness.machine.clocks import utc_offset_ns
 from harness.output.terminal import to_standard_error
 
 # The sweep decides from the counts whether the rate is steady; latencies cost more and are less urgent.
@@ -166,12 +167,12 @@ class Worker:
         self._collected = [(0, 0)] * len(self._threads)
         return messages.Done()
 
-    def start(self, _: messages.Start) -> messages.Done:
+    def start(self, order: messages.Start) -> messages.Done:
         assert self._run is not None and self._order is not None
         turns = self._run.turns
         no_pause = turns is None and not self._run.client.think_time
         self._meter = HealthMeter(self._order.share.initiator, len(self._threads), calls_without_pause=no_pause)
-        self._run.clock_offset_ns = clock_offset_ns()
+        self._run.clock_offset_ns = utc_offset_ns() - order.clock_ahead_ns
         self._started_ns = time.perf_counter_ns()
         if turns is not None:
             turns.began_ns = self._started_ns
@@ -275,9 +276,10 @@ class Worker:
             self._tell(self._progress(calls_per_s))
 
     def _progress(self, calls_per_s: float) -> messages.WorkerProgress:
+        assert self._run is not None
         failed = sum(len(thread.log.failures) for thread in self._threads)
         return messages.WorkerProgress(
-            counted_at_ns=time.time_ns(),
+            counted_at_ns=time.perf_counter_ns() + self._run.clock_offset_ns,
             sent=sum(thread.log.count for thread in self._threads) - failed,
             failed_calls=failed,
             running_threads=sum(thread.state is ThreadState.RUNNING for thread in self._threads),

@@ -27,16 +27,18 @@ from harness.lab import dialog_pool, placement
 from harness.lab.drivers import Connection
 from harness.lab.error_remedies import explain, is_lasting
 from harness.lab.instances import Instance, Lab, LabError
-from harness.load.plan import CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending, Share, WorkerClock
+from harness.load.plan import CellPlan, GeneratorHealth, LoadError, LoadReport, Progress, Sending, Share
+from harness.machine.clocks import ClockDifference
 from harness.observe import dialog_pages, event_sessions, snapshots
 from harness.observe.event_sessions import EventSessions
 from harness.observe.machine_use import MachineTotals, MachineUse, machine_use
 from harness.observe.observers import Observed, TargetProgress
 from harness.output.reporting import Reporter
-from harness.run import worker_clocks
+from harness.run import cell_clocks
 from harness.run.accounting import Accounting
 from harness.run.accounts import Accounts, Columns, CountAccounts, HeaderAccounts
 from harness.run.arrangement import Arrangement
+from harness.run.cell_clocks import CellClocks, Reading
 from harness.run.cell_failures import FINAL, CellFailed, named_failures
 from harness.run.leaks import Leaks, Sides
 from harness.run.phases import Phases
@@ -44,7 +46,6 @@ from harness.run.punctuality import IN_TIME, Calls, Punctuality, punctuality
 from harness.run.settling import Settling
 from harness.run.steadiness import RATE_ERROR_AIM
 from harness.run.validity import Evidence, judge
-from harness.run.worker_clocks import Clocks
 
 POLL_S = 0.02
 WATCH_S = 0.1  # between checks that every process is alive
@@ -106,7 +107,7 @@ class Clients(Protocol):
 
     def stop(self) -> LoadReport: ...
 
-    def clocks(self) -> Sequence[WorkerClock]: ...
+    def clocks(self) -> Mapping[str, ClockDifference]: ...
 
 
 class Observers(Protocol):
@@ -199,6 +200,7 @@ class Reached:
 
     moments: Moments = field(default_factory=Moments)
     unsteady: Sequence[str] = ()  # what had not settled when the window began
+    clocks_set: Sequence[str] = ()  # from before the cell until after it, in words
     window: Window = Window()
     report: LoadReport | None = None
     observed: Observed | None = None
@@ -263,7 +265,8 @@ def _run(attempt: Attempt, equipment: Equipment, phases: Phases, reached: Reache
     with phases.phase("drain"):
         attempt.on_stopped()
         reached.moments.drained_at_ns = _drain(attempt, equipment, report)
-    clock_rows = worker_clocks.rows(clocks_before, _clocks(equipment))
+    clocks = CellClocks(clocks_before, _clocks(equipment))
+    reached.clocks_set = clocks.set_meanwhile()
     with phases.phase("accounting"):
         observed = reached.observed = observers.end()
         reached.accounting = accounts.account(report)
@@ -276,10 +279,11 @@ def _run(attempt: Attempt, equipment: Equipment, phases: Phases, reached: Reache
             observed.records["samples"],
             (moments.started_at_ns, moments.measured_from_ns, moments.measured_to_ns, moments.drained_at_ns),
         )
+        processed = clocks.moved(processed)
         records_of_cell: dict[str, Columns] = {**processed, **observed.records, **reached.window.changes}
         if events:
             records_of_cell["events"] = events
-        if clock_rows:
+        if clock_rows := clocks.rows():
             records_of_cell["clocks"] = records.columns("clocks", clock_rows)
         if left_behind:
             records_of_cell["leaks"] = records.columns("leaks", left_behind)
@@ -287,9 +291,8 @@ def _run(attempt: Attempt, equipment: Equipment, phases: Phases, reached: Reache
         phases.reporter.recorded({**records_of_cell, "calls": _of_all(calls)}, moments.window)
         measured = _measured(attempt, equipment.lab, reached, calls, processed)
         _write_cell(attempt, reached, "completed", state=measured.state, state_reason=measured.state_reason)
-    complaints = worker_clocks.complaints(clock_rows)
     leak = "; ".join(map(str, left_behind))
-    for complaint in (*observed.failures, *complaints, *filter(None, [measured.shortfall, leak])):
+    for complaint in (*observed.failures, *filter(None, [measured.shortfall, leak])):
         phases.reporter.note(f"{phases.cell}: {complaint}")
     return replace(measured, leak=leak)
 
@@ -299,8 +302,10 @@ def _sides(attempt: Attempt, equipment: Equipment) -> Sides:
     return [(equipment.lab.target, equipment.target), *initiators]
 
 
-def _clocks(equipment: Equipment) -> Clocks:
-    return worker_clocks.against_target(equipment.clients.clocks(), equipment.target)
+def _clocks(equipment: Equipment) -> Reading:
+    if equipment.lab.kind.can.virtual_time:  # one clock
+        return Reading(0, 0, {})
+    return cell_clocks.read(equipment.target, equipment.clients.clocks())
 
 
 def _prepare(attempt: Attempt, equipment: Equipment) -> Accounts:
@@ -527,6 +532,7 @@ def _measured(
             machine=reached.window.machine,
             others_before_percent=attempt.others_before_percent,
             stolen_before_percent=attempt.stolen_before_percent,
+            clocks_set=reached.clocks_set,
         )
     )
     return Measured(

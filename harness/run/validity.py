@@ -6,8 +6,9 @@ rate, which is the most that it can sustain. Its backlog grows as long as the cl
 long that was, and do not count. Any other state means that no number is that of the lab at this load. Where several
 apply, the cause comes before its effects, in this order:
 
-* `disturbed`: the machine. The hypervisor took more processor time than before in the run, other processes more than
-  before the run, a database file grew, or an instance read pages from disk that did not fit into its memory.
+* `disturbed`: the machine. A clock was set, the hypervisor took more processor time than before in the run, other
+  processes more than before the run, a database file grew, or an instance read pages from disk that did not fit into
+  its memory.
 * `starved`: the generator. A worker was the bottleneck, so the instances could have done more; or the clients did not
   keep to the rate of an open loop.
 * `behind`: the target processed more than was sent. It drained the backlog of the time before.
@@ -62,6 +63,7 @@ class Evidence:
     machine: MachineUse | None = None  # None in virtual time, and where the system does not say
     others_before_percent: float = 0.0  # of all processors' time: what other processes used before the run
     stolen_before_percent: float = 0.0  # likewise: what the hypervisor took in the run until the cell began
+    clocks_set: Sequence[str] = ()  # from before the cell until after it, in words
 
 
 def judge(evidence: Evidence) -> tuple[State, str]:
@@ -75,7 +77,7 @@ def judge(evidence: Evidence) -> tuple[State, str]:
 
 
 def _disturbed(evidence: Evidence) -> list[str]:
-    reasons = []
+    reasons = list(evidence.clocks_set)
     machine = evidence.machine
     stolen_before, others_before = evidence.stolen_before_percent, evidence.others_before_percent
     if machine and machine.steal_percent > stolen_before + STEAL_PERCENT_MAX:

@@ -27,7 +27,8 @@ from harness.files import records
 from harness.files.workload_file import Client
 from harness.lab.instances import Instance
 from harness.load.payload import STAMP, STAMP_OFFSET, new_body
-from harness.load.plan import CellPlan, LoadReport, Progress, Share, WorkerClock
+from harness.load.plan import CellPlan, LoadReport, Progress, Share
+from harness.machine.clocks import ClockDifference
 from harness.simulation.computer import Cores
 from harness.simulation.parameters import ClientParameters
 from harness.simulation.simulated_lab import SimulatedInstance, SimulatedLab, parameter
@@ -225,9 +226,9 @@ class SimulatedClients:
             counted_at_ns=now_ns,
         )
 
-    def clocks(self) -> list[WorkerClock]:
+    def clocks(self) -> dict[str, ClockDifference]:
         """A simulated lab has one clock."""
-        return []
+        return {}
 
     def stop(self) -> LoadReport:
         """Wait for every client's last call, end their sessions and write the `calls` files."""

@@ -1,6 +1,6 @@
 /*
 Purpose:   the time on the instance's machine.
-Called by: the doctor, on every instance.
+Called by: the doctor, on every instance; the sweep, on the target, before and after each cell.
 Assumes:   the difference to another clock is uncertain by half the duration of the query.
 Variables: none
 Columns:   utc_ns (bigint, ns since 1970-01-01 UTC; datetime2 counts in 100 ns)

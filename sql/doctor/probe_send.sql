@@ -2,7 +2,7 @@
 Purpose:   sends a probe message to the target.
 Called by: the doctor, on an initiator, once a preflight.
 Assumes:   probe_service.sql has run on both sides, route and binding exist. If nobody ends the dialog, it expires after
-           a minute.
+           a day: not sooner, because the target may judge that by a clock of its own.
 Variables: Database (name of the initiator's database), LocalName (name of the initiator in the lab),
            BrokerInstance (service_broker_guid of the target's database), Encryption (ON or OFF)
 */
@@ -17,13 +17,13 @@ IF N'$(Encryption)' = N'ON'
         FROM SERVICE [//MySSB.com/Lab/S_Probe]
         TO SERVICE N'//MySSB.com/Lab/S_Probe', N'$(BrokerInstance)'
         ON CONTRACT [DEFAULT]
-        WITH LIFETIME = 60, ENCRYPTION = ON;
+        WITH LIFETIME = 86400, ENCRYPTION = ON;
 ELSE
     BEGIN DIALOG @handle
         FROM SERVICE [//MySSB.com/Lab/S_Probe]
         TO SERVICE N'//MySSB.com/Lab/S_Probe', N'$(BrokerInstance)'
         ON CONTRACT [DEFAULT]
-        WITH LIFETIME = 60, ENCRYPTION = OFF;
+        WITH LIFETIME = 86400, ENCRYPTION = OFF;
 
 SEND ON CONVERSATION @handle MESSAGE TYPE [DEFAULT] (CAST(N'$(LocalName)' AS varbinary(256)));
 GO

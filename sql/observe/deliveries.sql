@@ -2,7 +2,7 @@
 Purpose:   every message of a run with the moments of sending and processing, in the order of processing.
 Called by: the sweep, on the target, after a cell has drained.
 Assumes:   sent_at_ns is the client's clock, processed_at_ns the target's, set when the INSERT of its RECEIVE began:
-           their difference is meaningful on one machine or with synchronised clocks. datetime2 counts in 100 ns.
+           doctor/clock.sql says how far it is from this machine's. datetime2 counts in 100 ns.
 Variables: Run (number of the run in the payload header)
 Columns:   initiator (int), thread (int), sequence (bigint), sent_at_ns (bigint), processed_at_ns (bigint);
            both ns since 1970-01-01 UTC

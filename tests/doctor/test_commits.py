@@ -9,11 +9,11 @@ from harness.definitions.lab_kinds import EMBEDDED
 from harness.doctor import commits
 from harness.doctor.commits import CommitTimes
 from harness.doctor.facts import HOST, TRACE_FLAGS, Facts
-from harness.doctor.machine import ClockDifference
 from harness.files.script_text import ScriptError
 from harness.lab import scripts
 from harness.lab.instances import connections
 from harness.lab.log_storage import Flushing
+from harness.machine.clocks import ClockDifference
 
 CLOCK = ClockDifference(0, 50_000)
 

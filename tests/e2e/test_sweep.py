@@ -236,15 +236,15 @@ def ended(process: subprocess.Popen[str], ending: signal.Signals, tmp_path: Path
 def test_an_interrupted_sweep_ends_with_130_how_to_go_on_a_whole_journal_and_no_process(
     ending: signal.Signals, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    process = start("matrix", "--only-sweep", "--cells", FIVE, *QUICK)
-    results, output = ended(process, ending, tmp_path)
+    process = start("matrix", "--only-sweep", "--cells", "i1-t[1-5]-r*-p100-v2008", *QUICK)
+    results, output = ended(process, ending, tmp_path)  # before the last cell, on a busy machine too
     assert process.returncode == 130, output
     done = len(entries(results))
     assert output.splitlines()[-1] == (
-        f"harness: interrupted; measured: {done} of 5 cells; "
+        f"harness: interrupted; measured: {done} of 10 cells; "
         f"go on with: harness matrix --resume {results.relative_to(tmp_path)}"
     )
-    assert 1 <= done < 5
+    assert 1 <= done < 10
     assert {entry.outcome for entry in entries(results)} == {"completed"}
     assert not list((results / "lab").glob("*/data"))
 

@@ -17,8 +17,10 @@ from harness.definitions.matrix import Cell, Visit
 from harness.failures import UsageFailure
 from harness.files import records
 from harness.files import settings as settings_module
+from harness.load import locust_clients
 from harness.load.locust_clients import Elsewhere, LocustClients
 from harness.load.plan import CellPlan, LoadError
+from harness.machine.clocks import ClockDifference
 from harness.machine.places import LOCUSTFILE
 from tests import commands
 from tests.load.echo_server import EchoServer, handles
@@ -28,6 +30,7 @@ pytestmark = pytest.mark.process
 
 MASTER = "127.0.0.2"
 TOKEN = "a token of 24 characters"
+HOUR_NS = 3600 * 10**9
 
 
 @pytest.fixture(autouse=True)
@@ -100,7 +103,7 @@ def by_locust(run: Run, *locustfiles: Path) -> Child:
 
 
 def test_workers_join_by_locusts_command_and_by_the_short_form_and_end_with_the_run(
-    run: Run, echo: EchoServer, tmp_path: Path
+    run: Run, echo: EchoServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with by_locust(run) as first, by_harness(run) as second:
         for number, initiators in ((2001, 2), (2002, 1), (2003, 2)):
@@ -115,9 +118,15 @@ def test_workers_join_by_locusts_command_and_by_the_short_form_and_end_with_the_
                 file = records.raw_path(tmp_path, "calls", cell_plan.visit, 1, f"i{initiator}")
                 assert pq.read_table(file).num_rows == sum(sent[initiator, thread] for thread in (1, 2, 3))
             clocks = run.clients.clocks()
-            assert [clock.worker for clock in clocks] == sorted(clock.worker for clock in clocks)
             assert len(clocks) == initiators
-            assert all(abs(one.difference_ns) <= one.uncertainty_ns + 1_000_000 for one in clocks)  # it is one clock
+            # It is one clock.
+            assert all(abs(one.difference_ns) <= one.uncertainty_ns + 1_000_000 for one in clocks.values())
+        monkeypatch.setattr(locust_clients, "compare", lambda read: ClockDifference(HOUR_NS, 1000))
+        run.clients.clocks()
+        cell_plan = plan(echo, tmp_path, 2, 2004)
+        run.play(cell_plan)
+        starts = pq.read_table(records.raw_path(tmp_path, "calls", cell_plan.visit, 1, "i2"))["started_at_ns"]
+        assert 0 < time.time_ns() - HOUR_NS - max(starts.to_pylist()) < HOUR_NS // 60
         assert run.told[0].startswith("waiting for 2 workers, 1 per initiator: ")
         run.clients.close()
         assert [first.wait(timeout=60), second.wait(timeout=60)] == [0, 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,7 +14,8 @@ from harness.definitions.lab_kinds import SIMULATED
 from harness.files import records, workload_file
 from harness.lab import scripts
 from harness.lab.instances import InstanceDied
-from harness.load.plan import CellPlan, GeneratorHealth, LoadReport, Progress, Share, WorkerClock
+from harness.load.plan import CellPlan, GeneratorHealth, LoadReport, Progress, Share
+from harness.machine.clocks import ClockDifference
 from harness.observe.observers import Observed, TargetProgress
 
 Rows = list[tuple[Any, ...]]
@@ -92,6 +93,8 @@ class FakeServer:
             return ["n"], [(len(self.stored),)]
         if text.startswith("SELECT CAST(is_receive_enabled"):
             return ["enabled"], [(int(self.queue_enabled),)]
+        if text == scripts.single("doctor/clock.sql", {}):
+            return ["utc_ns"], [(time.time_ns(),)]
         variables = {"Run": str(self.run), "Queue": FakeInstance.queue}
         for file, answer in {
             "queue_depth": lambda: (["queue_name", "messages"], [("q", self.queued)]),
@@ -168,7 +171,7 @@ class FakeClients:
         self.error = "[HYT00] timeout"
         self.stopped = 0
         self.plan: CellPlan | None = None
-        self.worker_clocks: Sequence[WorkerClock] = ()
+        self.worker_clocks: Mapping[str, ClockDifference] = {}
         self._progress = 0
 
     def prepare(self, plan: CellPlan) -> None:
@@ -183,7 +186,7 @@ class FakeClients:
         self._progress += 10
         return Progress(self._progress, 100.0, 0, 1, counted_at_ns=CLOCK.utc_ns())
 
-    def clocks(self) -> Sequence[WorkerClock]:
+    def clocks(self) -> Mapping[str, ClockDifference]:
         return self.worker_clocks
 
     def stop(self) -> LoadReport:

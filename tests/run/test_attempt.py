@@ -8,15 +8,13 @@ import pytest
 
 from harness.definitions.lab_kinds import CONTAINERS, EMBEDDED
 from harness.definitions.matrix import Cell, Visit
-from harness.doctor import machine
-from harness.doctor.machine import ClockDifference
 from harness.files import records
 from harness.files import settings as settings_module
 from harness.files.records import State
 from harness.files.workload_file import Accounting
 from harness.lab import dialog_pool
 from harness.lab.error_remedies import REMEDIES
-from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending, WorkerClock
+from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending
 from harness.observe import event_sessions
 from harness.observe.dialog_pages import DialogPage
 from harness.observe.machine_use import MachineTotals
@@ -386,18 +384,3 @@ def test_events_are_recorded_behind_the_window(bench: Bench, monkeypatch: pytest
     [file] = (bench.results / "raw" / "events").glob("*.parquet")
     [event] = pq.read_table(file).to_pylist()
     assert (event["event"], event["fields"], event["events_seen"]) == ("latch_suspend_end", '{"page_id": "367"}', 8)
-
-
-def test_clocks_of_client_machines_are_recorded_and_a_wrong_one_is_noted(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(machine, "measure_clock", lambda connection: ClockDifference(0, 1000))
-    bench.clients.worker_clocks = [WorkerClock("client-7 (process 4)", 50_000_000, 2000)]
-    reporter = NotingReporter()
-    bench.phases = Phases(CELL.id, reporter)
-    bench.run()
-    [file] = (bench.results / "raw" / "clocks").glob("*.parquet")
-    [row] = pq.read_table(file).to_pylist()
-    assert (row["worker"], row["before_ns"], row["after_ns"]) == ("client-7 (process 4)", 50_000_000, 50_000_000)
-    assert row["uncertainty_ns"] == 3000
-    assert any("the clock of worker client-7 (process 4) differs" in note for note in reporter.notes)
