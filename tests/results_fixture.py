@@ -183,7 +183,7 @@ def write_cell(
             "processors": [2] * len(instances(cell)),
         },
     )
-    health = [(number, 40.0, 2.0, 3.5, 1.0) for number in range(1, cell.initiators + 1)]
+    health = [(number, 40.0, 2.0, 3.5, 1.0, 0.2) for number in range(1, cell.initiators + 1)]
     records.write(folder, "health", visit, attempt, records.columns("health", health))
     records.write(folder, "machine", visit, attempt, records.columns("machine", [(1.5, 0.2, 3.0, 2)]))
     total = len(returned)

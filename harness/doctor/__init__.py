@@ -60,6 +60,7 @@ def examine(lab: Lab, *, cells: Sequence[Cell], settings: Settings, reporter: Re
         findings += machine.check_processors(side, lab.placement)
         if lab.kind.can.is_measurement and side is not sides[0]:
             findings += machine.check_schedulers(side)
+            findings += machine.check_round_trip(side, clock)
     needs = _needs(lab, cells, settings)
     if DISK in lab.placement.shared:
         findings += space.check_shared_disk(sides, needs)

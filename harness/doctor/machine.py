@@ -14,6 +14,7 @@ from harness.doctor.facts import Facts, Finding
 from harness.lab import placement
 from harness.lab.instances import Lab
 from harness.lab.placement import PROCESSORS, Placement
+from harness.load.plan import ROUND_TRIP_MS_MAX
 from harness.machine.clocks import ClockDifference
 
 CLOCK_TOLERANCE_NS = 1_000_000_000  # for a difference beyond its uncertainty
@@ -29,6 +30,18 @@ def check_clock(side: Facts, measured: ClockDifference) -> Iterator[Finding]:
         yield side.warning("clock", text, remedy)
     else:
         yield side.information("clock", text)
+
+
+def check_round_trip(side: Facts, measured: ClockDifference) -> Iterator[Finding]:
+    """Check that the way from this machine to an initiator does not decide how much its clients send."""
+    round_trip_ms = 2 * measured.uncertainty_ns / 1e6
+    if round_trip_ms > ROUND_TRIP_MS_MAX:
+        text = (
+            f"a round trip from this machine takes {round_trip_ms:.1f} ms: a client thread here makes at most "
+            f"{1000 / round_trip_ms:,.0f} calls/s, whatever the server could do"
+        )
+        remedy = "run the harness, or its workers (harness worker), on a machine near the initiators"
+        yield side.warning("network", text, remedy)
 
 
 NOT_MEASURED = "claims about processors, linear growth and the bottleneck are not measured"

@@ -80,6 +80,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("run_delay_percent", pa.float64()),  # of its threads' time: ready to run, without a processor; null: unknown
         ("hub_lag_ms_max", pa.float64()),  # how late its event loop woke from a short sleep
         ("between_calls_percent", pa.float64()),  # of its client threads' time: outside a call
+        ("round_trip_ms", pa.float64()),  # to its initiator and back, before the cell
     ),
     # One row for the target, and one per worker of another machine: its clock minus that of the harness's machine,
     # before the first call and after the drain. All times of a cell but those of events are moved by it.

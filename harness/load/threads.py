@@ -203,6 +203,7 @@ class ClientThread:
         self.state = ThreadState.PARKED
         self.number = 0
         self.reason = ""
+        self.round_trip_ns = 0  # to the server and back
         self.log = CallLog()
         self._orders: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._run: CellRun | None = None
@@ -259,11 +260,10 @@ class ClientThread:
 
     def _prepare_now(self, run: CellRun, handle: UUID) -> None:
         try:
-            if self._connected_to != run.connection_string:
+            # The server of a parked connection may have been rebuilt meanwhile, or have disconnected it.
+            if self._connected_to != run.connection_string or not self._is_alive():
                 self._connect(run.connection_string)
-            elif not self._is_alive():
-                # The server of the parked connection has been rebuilt meanwhile, or has disconnected it.
-                self._connect(run.connection_string)
+                self._ping()
         except pyodbc.Error as error:
             self.reason = error_text(error)
             self.state = ThreadState.UNPREPARED
@@ -306,14 +306,23 @@ class ClientThread:
                 connection.close()
 
     def _is_alive(self) -> bool:
-        """Whether the server still answers on this connection, by a query that needs no permission."""
-        assert self._connection is not None
+        """Whether the server still answers on this connection."""
         try:
-            with self._connection.cursor() as cursor:
-                cursor.execute(PING)
+            self._ping()
         except pyodbc.Error:
             return False
         return True
+
+    def _ping(self) -> None:
+        """Time the way to the server and back, the better of two, by a query that needs no permission."""
+        assert self._connection is not None
+        times_ns = []
+        with self._connection.cursor() as cursor:
+            for _ in range(2):
+                began_ns = time.perf_counter_ns()
+                cursor.execute(PING)
+                times_ns.append(time.perf_counter_ns() - began_ns)
+        self.round_trip_ns = min(times_ns)
 
     def _send_until_stopping(self, run: CellRun) -> None:  # noqa: PLR0912  a call of a method would cost every message
         """Run the loop. It shares nothing with other threads but `run.stopping` and `run.turns`."""

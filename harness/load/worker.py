@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,8 @@ def wait_until(condition: Callable[[], bool], *, timeout_s: float) -> bool:
 class HealthMeter:
     """Measures one worker from its creation on."""
 
-    def __init__(self, initiator: int, threads: int, *, calls_without_pause: bool = True) -> None:
+    def __init__(self, initiator: int, *, calls_without_pause: bool = True) -> None:
         self._initiator = initiator
-        self._threads = threads
         self._calls_without_pause = calls_without_pause
         self._started_ns = time.perf_counter_ns()
         self._processor_ns = time.process_time_ns()
@@ -59,17 +58,21 @@ class HealthMeter:
     def hub_woke(self, late_ns: int) -> None:
         self._hub_lag_ns_max = max(self._hub_lag_ns_max, late_ns)
 
-    def read(self, time_in_calls_ns: int, *, until_ns: int) -> GeneratorHealth:
-        """Health from the start until now; `time_in_calls_ns` is the sum over all calls until `until_ns`."""
+    def read(self, threads: Sequence[ClientThread], *, until_ns: int) -> GeneratorHealth:
+        """Health from the start until now; the last call of the threads returned at `until_ns`."""
+        time_in_calls_ns = sum(thread.log.time_in_calls_ns() for thread in threads)
+        calls = sum(thread.log.count for thread in threads)
         elapsed_ns = max(1, time.perf_counter_ns() - self._started_ns)
         calls_window_ns = max(1, until_ns - self._started_ns)
         return GeneratorHealth(
             initiator=self._initiator,
             processor_percent=100 * (time.process_time_ns() - self._processor_ns) / elapsed_ns,
             hub_lag_ms_max=self._hub_lag_ns_max / 1e6,
-            time_in_calls=time_in_calls_ns / (calls_window_ns * max(1, self._threads)),
+            time_in_calls=time_in_calls_ns / (calls_window_ns * max(1, len(threads))),
             run_delay_percent=self._run_delay_percent(elapsed_ns),
             calls_without_pause=self._calls_without_pause,
+            round_trip_ms=min((thread.round_trip_ns for thread in threads), default=0) / 1e6,
+            call_ms=time_in_calls_ns / max(1, calls) / 1e6,
         )
 
     def _run_delay_percent(self, elapsed_ns: int) -> float | None:
@@ -171,7 +174,7 @@ class Worker:
         assert self._run is not None and self._order is not None
         turns = self._run.turns
         no_pause = turns is None and not self._run.client.think_time
-        self._meter = HealthMeter(self._order.share.initiator, len(self._threads), calls_without_pause=no_pause)
+        self._meter = HealthMeter(self._order.share.initiator, calls_without_pause=no_pause)
         self._run.clock_offset_ns = utc_offset_ns() - order.clock_ahead_ns
         self._started_ns = time.perf_counter_ns()
         if turns is not None:
@@ -190,7 +193,7 @@ class Worker:
             self._seats.replace(thread)
         stopped_ns = self._last_return_ns()
         self._collect()
-        health = meter.read(sum(thread.log.time_in_calls_ns() for thread in self._threads), until_ns=stopped_ns)
+        health = meter.read(self._threads, until_ns=stopped_ns)
         self._meter = None
         self._calls = gevent.get_hub().threadpool.apply(self._calls_file)
         errors = Counter(text for thread in self._threads for _, text in thread.log.failures)

@@ -586,6 +586,7 @@ def _health_columns(workers: Sequence[GeneratorHealth]) -> dict[str, list[Any]]:
             worker.run_delay_percent,
             worker.hub_lag_ms_max,
             100 * (1 - worker.time_in_calls),
+            worker.round_trip_ms,
         )
         for worker in workers
     ]

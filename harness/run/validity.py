@@ -9,8 +9,8 @@ apply, the cause comes before its effects, in this order:
 * `disturbed`: the machine. A clock was set, the hypervisor took more processor time than before in the run, other
   processes more than before the run, a database file grew, or an instance read pages from disk that did not fit into
   its memory.
-* `starved`: the generator. A worker was the bottleneck, so the instances could have done more; or the clients did not
-  keep to the rate of an open loop.
+* `starved`: the generator. A worker, or its way to the initiator, was the bottleneck, so the instances could have done
+  more; or the clients did not keep to the rate of an open loop.
 * `behind`: the target processed more than was sent. It drained the backlog of the time before.
 * `unsettled`: the rates or the number of queue readers still changed, or the window was too short for them.
 * `saturated`: the target processed less than was sent.
