@@ -17,7 +17,7 @@ from harness.load.locust_clients import Elsewhere, LocustClients
 from harness.observe import Observers
 from harness.observe.error_logs import ErrorLogs
 from harness.observe.machine_use import MachineTotals, machine_use, others_percent
-from harness.observe.snapshots import fingerprint
+from harness.observe.snapshots import changes, fingerprint, snapshot
 from harness.output.reporting import Reporter
 from harness.run import run_folder
 from harness.run.attempt import Clients, Equipment
@@ -82,14 +82,27 @@ class Preflight:
         self._examined.add(lab.version)
         findings = doctor.examine(lab, cells=cells, settings=self.settings)
         if is_first:
-            self.others_percent = others_percent(IDLE_S)
-            if self.others_percent > OTHERS_PERCENT_MAX:
-                findings.append(_busy(self.others_percent))
+            findings += self._look_at_others(lab)
         self._write(lab, findings)
         for finding in findings:
             if finding.severity == "warning" or (is_first and finding.check == "licence"):
                 self.reporter.note(str(finding))
         doctor.raise_errors(findings)
+
+    def _look_at_others(self, lab: Lab) -> list[doctor.Finding]:
+        """Find who else works on this machine and in the instances, while this run does nothing."""
+        instances = lab.instances if lab.kind.can.is_measurement else []
+        names = [instance.name for instance in instances]
+        with connections(instances) as opened:
+            before = dict(zip(names, in_parallel(snapshot, opened), strict=True))
+            self.others_percent = others_percent(IDLE_S)
+            after = dict(zip(names, in_parallel(snapshot, opened), strict=True))
+        findings = [_busy(self.others_percent)] if self.others_percent > OTHERS_PERCENT_MAX else []
+        use = changes(before, after).get("processors", {})  # nothing where no login may see it
+        for name, window_ns, time_ms, processors in zip(*use.values(), strict=True):
+            if (percent := 1e8 * time_ms / (window_ns * processors)) > OTHERS_PERCENT_MAX:
+                findings.append(_busy_instance(name, percent))
+        return findings
 
     def _write(self, lab: Lab, findings: Sequence[doctor.Finding]) -> None:
         with connections(lab.instances) as opened:
@@ -108,6 +121,14 @@ class Preflight:
         current.setdefault("placement", {})[lab.version] = lab.placement.record
         current["findings"][lab.version] = [asdict(finding) for finding in findings]
         run_folder.write_manifest(self.results, current)
+
+
+def _busy_instance(name: str, percent: float) -> doctor.Finding:
+    text = (
+        f"uses {percent:.0f} % of its processors while this run does nothing: rates are those of what others leave, "
+        "and they may leave another share from cell to cell"
+    )
+    return doctor.Finding("warning", name, "load", text, "measure when nobody else uses the server, with --repeats 5")
 
 
 def _busy(percent: float) -> doctor.Finding:

@@ -56,7 +56,7 @@ class Evidence:
     in_batch: bool = False  # the target receives after the window alone
     readers_at_begin: int
     readers_at_end: int
-    growth_bytes: int = 0  # of all database files, in the window
+    growth_bytes: Mapping[str, int] = field(default_factory=dict)  # of the files of each database, in the window
     pages_read: Mapping[str, int] = field(default_factory=dict)  # from disk, by instance; without those not known
     health: Sequence[GeneratorHealth] = ()
     shortfall: str = ""  # of the rate that an open loop asks for
@@ -86,8 +86,8 @@ def _disturbed(evidence: Evidence) -> list[str]:
     if machine and machine.others_percent > others_before + OTHERS_PERCENT_MAX:
         before = f", {others_before:.0f} % before the run" if others_before >= 1 else ""
         reasons.append(f"other processes used {machine.others_percent:.0f} % of the processors' time{before}")
-    if evidence.growth_bytes > 0:
-        reasons.append(f"database files grew by {evidence.growth_bytes / _MIB:,.1f} MiB")
+    if grown := [f"{name} {size / _MIB:,.1f} MiB" for name, size in evidence.growth_bytes.items() if size > 0]:
+        reasons.append(f"database files grew ({'; '.join(grown)})")
     pages_max = PAGES_READ_PER_S_MAX * evidence.window_s
     if read := [f"{name} {pages:,}" for name, pages in evidence.pages_read.items() if pages > pages_max]:
         memory = "max server memory, or MSSQL_MEMORY_LIMIT_MB and MSSQL_CONTAINER_MEMORY of containers"

@@ -285,7 +285,7 @@ def test_the_state_stands_with_its_reason_in_record_and_measurement(bench: Bench
     measured = bench.run()
     row = cell_row(bench.results)
     assert (row["state"], row["state_reason"]) == (measured.state, measured.state_reason)
-    assert (row["state"], row["state_reason"]) == (State.DISTURBED, "database files grew by 3.0 MiB")
+    assert (row["state"], row["state_reason"]) == (State.DISTURBED, "database files grew (target, SSBTarget 3.0 MiB)")
 
 
 def test_pages_that_an_instance_read_from_disk_disturb_a_cell(bench: Bench) -> None:

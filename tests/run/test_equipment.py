@@ -1,6 +1,7 @@
 """What opens and closes with a lab."""
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 
 from harness import doctor
-from harness.definitions.lab_kinds import EMBEDDED
+from harness.definitions.lab_kinds import EMBEDDED, SERVERS
 from harness.files.settings import Settings
 from harness.observe.machine_use import MachineTotals
+from harness.observe.snapshots import Snapshot
 from harness.run import equipment, run_folder
 from harness.run.equipment import LabEquipment, Preflight
 from tests.noting import NotingReporter
@@ -74,6 +76,26 @@ def test_a_load_of_other_processes_is_a_finding_and_cells_are_judged_by_it(
             "compare only with one another; a cell counts unless they use 10 % more; remedy: end them for rates of the whole "
             "machine"
         ]
+    )
+
+
+def test_a_server_that_others_use_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of two processors, others use half a second in one."""
+    at_ns, spent_ms = itertools.count(0, 10**9), itertools.count(9000, 500)
+    instance = SimpleNamespace(name="target", connect=lambda database: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(doctor, "examine", lambda *_, **__: [])
+    monkeypatch.setattr(doctor, "file_sizes", lambda *_, **__: {})
+    monkeypatch.setattr(equipment.link, "enlarge_files", lambda lab, sizes: None)
+    monkeypatch.setattr(equipment, "others_percent", lambda seconds: 0.0)
+    monkeypatch.setattr(
+        equipment, "snapshot", lambda _: Snapshot(next(at_ns), processor_time_ms=next(spent_ms), processors=2)
+    )
+    monkeypatch.setattr(Preflight, "_write", lambda self, lab, findings: None)
+    reporter = NotingReporter()
+    lab: Any = SimpleNamespace(version="2022", kind=SERVERS, instances=[instance])
+    Preflight(Settings(), [], tmp_path, reporter).examine(lab)
+    assert reporter.notes[0].startswith(
+        "warning: target, load: uses 25 % of its processors while this run does nothing"
     )
 
 

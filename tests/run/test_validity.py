@@ -65,7 +65,11 @@ def test_a_cell_without_a_finding_is_valid_and_needs_no_reason() -> None:
             "other processes used 31 % of the processors' time, 20 % before the run",
         ),
         ({"shortfall": "the clients did not keep to 5/s"}, State.STARVED, "the clients did not keep to 5/s"),
-        ({"growth_bytes": 64 * 2**20}, State.DISTURBED, "database files grew by 64.0 MiB"),
+        (
+            {"growth_bytes": {"target, tempdb": 64 * 2**20, "target, master": 0}},
+            State.DISTURBED,
+            "database files grew (target, tempdb 64.0 MiB)",
+        ),
         (
             {"pages_read": {"target": 51_200, "initiator-1": 3000, "initiator-2": 3001}},
             State.DISTURBED,
