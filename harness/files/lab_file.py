@@ -211,7 +211,8 @@ def _check_servers(toml: TomlFile, prefix: str, target: Server, initiators: Sequ
             raise toml.error((*table, "database"), f"{server.database!r} does not begin with the prefix {prefix!r}")
         same = places.setdefault((server.host.lower(), server.port), server)
         if same is not server:
-            raise toml.error((*table, "host"), f"{server.host} port {server.port} is already the server of {same.role}")
+            message = f"{server.host} port {server.port} is already the server of {same.role}"
+            raise toml.error((*table, "host"), f"{message}: give each side an instance of its own")
         if server.port == server.broker_port:
             raise toml.error((*table, "broker_port"), f"{server.port} is the port on which the server itself listens")
         same = listeners.setdefault((server.broker_host.lower(), server.broker_port), server)

@@ -13,6 +13,7 @@ connect to them. Everything after that is plain T-SQL from `sql/`, sent through 
 - `processes`: child processes that die with their parent and report how they died
 - `drivers`: ODBC drivers on this machine, and connection strings
 - `scripts`: runs files by sqlcmd's conventions: `GO`, `$(Variable)`
+- `instance_clock`: the clock of an instance's machine
 - `link`: keys, certificates, endpoints, routes, bindings; how the target receives; removes all conversations
 - `dialog_pool`: begins dialogs, warms them up, waits until every message sent has been processed, empties the tables
 - `error_remedies`: remedies for connection and SQL errors

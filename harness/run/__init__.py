@@ -7,7 +7,7 @@
 - `accounts`: the two ways to account for messages: `accounting` by header, every message sent is processed once, in
   order on its dialog; and `counting`, what was sent and waits in no queue has been processed
 - `cell_failures`: why an attempt failed, and whether another would fail the same way
-- `worker_clocks`: clocks of client machines against the target's
+- `cell_clocks`: the target's clock, and those of client machines, against this machine's
 - `engine`: the loop over the cells: journal, second attempts; `in_process`: attempts one after another on a testbed,
   which is rebuilt after a failure (Spark's many at once are in `harness.simulation.spark_job`)
 - `testbed`, `equipment`: lab, dialogs, clients, observers and connections, kept as long as they fit the next cell; the

@@ -77,8 +77,8 @@ class CellClocks(NamedTuple):
         # Between the two readings the difference is taken to change evenly.
         drift = (late_ns - early_ns) / max(1, self.after.at_ns - self.before.at_ns)
         elapsed_ns = times_ns - early_ns - self.before.at_ns
-        drifted_ns: npt.NDArray[np.int64] = np.rint(elapsed_ns * drift).astype(np.int64)
-        return self.before.at_ns + elapsed_ns - drifted_ns
+        moved_ns: npt.NDArray[np.int64] = self.before.at_ns + np.rint(elapsed_ns * (1 - drift)).astype(np.int64)
+        return moved_ns
 
     def set_meanwhile(self) -> list[str]:
         """Name the clocks that somebody set between the two readings."""

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +41,7 @@ class Server:
     port: int = 0
     broker_port: int = 0
     admin_port: int = 0
+    environment: Mapping[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
@@ -58,7 +59,7 @@ class Server:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=child_environment({"HARNESS_PASSWORD": PASSWORD}),
+                env=child_environment({"HARNESS_PASSWORD": PASSWORD, **self.environment}),
             )
         if wait:
             self.wait_until_ready()
@@ -179,9 +180,14 @@ class OwnServers:
 
 
 @contextmanager
-def running_servers(folder: Path, roles: Sequence[str] = ("target", "initiator-1")) -> Iterator[list[Server]]:
-    """Servers of these roles, with their data in folders of these names. They end with the block."""
-    servers = [Server(role, folder / role) for role in roles]
+def running_servers(
+    folder: Path, roles: Sequence[str] = ("target", "initiator-1"), of_target: Mapping[str, str] = {}
+) -> Iterator[list[Server]]:
+    """Servers of these roles, with their data in folders of these names. They end with the block.
+
+    `of_target` is added to the target's environment.
+    """
+    servers = [Server(role, folder / role, environment=of_target if role == "target" else {}) for role in roles]
     try:
         for server in servers:
             server.start(wait=False)
