@@ -191,6 +191,7 @@ class Window:
 
     readers_at_begin: int = 0  # queue readers of the target
     readers_at_end: int = 0
+    queue_growth: int = 0  # messages that the target's queue gained
     changes: Mapping[str, dict[str, list[Any]]] = field(default_factory=dict)  # records of the instances
     machine: MachineUse | None = None  # None in virtual time, and where the system does not say
 
@@ -391,7 +392,7 @@ def _measure(
     moments: Moments,
 ) -> Window:
     lab, observers = equipment.lab, equipment.observers
-    readers_at_begin = accounts.progress().readers
+    at_begin = accounts.progress()
     machine_before = None if lab.kind.can.virtual_time else MachineTotals.now()
     observers.window_begins()
     moments.measured_from_ns = lab.clock.utc_ns()
@@ -409,12 +410,12 @@ def _measure(
     moments.measured_to_ns = lab.clock.utc_ns()
     observers.window_ends()
     machine_after = MachineTotals.now() if machine_before else None
-    readers_at_end = accounts.progress().readers
+    at_end = accounts.progress()
     changes = observers.changes(timeout_s=SNAPSHOT_TIMEOUT_S)
     machine = None
     if machine_before and machine_after:
         machine = machine_use(machine_before, machine_after, instances_s=_processor_s_elsewhere(lab, changes))
-    return Window(readers_at_begin, readers_at_end, changes, machine)
+    return Window(at_begin.readers, at_end.readers, at_end.queue_depth - at_begin.queue_depth, changes, machine)
 
 
 def _watch(lab: Lab, seconds: float, look: Callable[[], None] = lambda: None) -> None:
@@ -526,6 +527,7 @@ def _measured(
             processed=measures.processed_by_part,
             readers_at_begin=reached.window.readers_at_begin,
             readers_at_end=reached.window.readers_at_end,
+            queue_growth=reached.window.queue_growth,
             growth_bytes=_growth_bytes(changes.get("file_io", records.columns("file_io", []))),
             pages_read=_pages_read(lab, changes),
             health=report.health,

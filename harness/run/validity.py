@@ -13,7 +13,8 @@ apply, the cause comes before its effects, in this order:
   more; or the clients did not keep to the rate of an open loop.
 * `behind`: the target processed more than was sent. It drained the backlog of the time before.
 * `unsettled`: the rates or the number of queue readers still changed, or the window was too short for them.
-* `saturated`: the target processed less than was sent.
+* `saturated`: the target processed less than was sent. Where the rest waits, there is the bottleneck: in the target's
+  queue for its readers, or in the initiators' for the way and for the target to accept it.
 
 Where the target receives in batch, once the clients have stopped, what it processes decides nothing.
 """
@@ -56,6 +57,7 @@ class Evidence:
     in_batch: bool = False  # the target receives after the window alone
     readers_at_begin: int
     readers_at_end: int
+    queue_growth: int = 0  # messages that the target's queue gained in the window
     growth_bytes: Mapping[str, int] = field(default_factory=dict)  # of the files of each database, in the window
     pages_read: Mapping[str, int] = field(default_factory=dict)  # from disk, by instance; without those not known
     health: Sequence[GeneratorHealth] = ()
@@ -132,7 +134,9 @@ def _saturated(evidence: Evidence) -> list[str]:
     sent, processed = int(evidence.sent.sum()), int(evidence.processed.sum())
     if sent - processed <= _backlog_by_chance(evidence):
         return []
-    return [f"the target processed {processed / sent:.0%} of what was sent"]
+    queued = min(max(0, evidence.queue_growth), sent - processed) / (sent - processed)
+    where = f"{queued:.0%} of the rest waits in its queue, {1 - queued:.0%} on the way there"
+    return [f"the target processed {processed / sent:.0%} of what was sent; {where}"]
 
 
 def _backlog_by_chance(evidence: Evidence) -> float:

@@ -81,8 +81,16 @@ def test_a_cell_without_a_finding_is_valid_and_needs_no_reason() -> None:
             State.STARVED,
             "worker 2 used 97 % of a processor: it is the bottleneck",
         ),
-        ({"processed": EVEN - 16}, State.SATURATED, "the target processed 84% of what was sent"),
-        ({"sent": RISING, "processed": EVEN - 50}, State.SATURATED, "the target processed 48% of what was sent"),
+        (
+            {"processed": EVEN - 16},
+            State.SATURATED,
+            "the target processed 84% of what was sent; 0% of the rest waits in its queue, 100% on the way there",
+        ),
+        (
+            {"sent": RISING, "processed": EVEN - 50, "queue_growth": 9_999},
+            State.SATURATED,
+            "the target processed 48% of what was sent; 100% of the rest waits in its queue, 0% on the way there",
+        ),
         ({"sent": EVEN * 3, "processed": RISING}, State.UNSETTLED, "the rate processed went from 27 to 43 messages/s"),
         (
             {"processed": EVEN + 12},
