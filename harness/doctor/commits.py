@@ -78,7 +78,7 @@ def measure(
     if before and after:
         tasks, wait_ms = (last - first for first, last in zip(before, after, strict=True))
         waited_us = 1000 * wait_ms / max(1, tasks)
-    return CommitTimes(calls_us, 2 * clock.uncertainty_ns / 1000, waited_us)
+    return CommitTimes(calls_us, clock.round_trip_ns / 1000, waited_us)
 
 
 def _writelog(connection: Connection) -> tuple[int, int] | None:

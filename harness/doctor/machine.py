@@ -34,7 +34,7 @@ def check_clock(side: Facts, measured: ClockDifference) -> Iterator[Finding]:
 
 def check_round_trip(side: Facts, measured: ClockDifference) -> Iterator[Finding]:
     """Check that the way from this machine to an initiator does not decide how much its clients send."""
-    round_trip_ms = 2 * measured.uncertainty_ns / 1e6
+    round_trip_ms = measured.round_trip_ns / 1e6
     if round_trip_ms > ROUND_TRIP_MS_MAX:
         text = (
             f"a round trip from this machine takes {round_trip_ms:.1f} ms: a client thread here makes at most "

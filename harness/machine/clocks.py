@@ -6,14 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 SAMPLES = 9
+# On Windows SYSUTCDATETIME is GetSystemTimeAsFileTime, whose "accuracy depends on the computer hardware and version of
+# Windows": it may stand still for 15.6 ms. https://learn.microsoft.com/sql/t-sql/functions/sysutcdatetime-transact-sql
+LONGEST_TICK_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class ClockDifference:
-    """Another clock minus this machine's. The uncertainty is half the duration of the question."""
+    """Another clock minus this machine's."""
 
     difference_ns: int
-    uncertainty_ns: int
+    uncertainty_ns: int  # half a round trip, or half of what the answers spread over
+    round_trip_ns: int = 0
 
     @property
     def known_ns(self) -> int:
@@ -22,15 +26,23 @@ class ClockDifference:
 
 
 def compare(read_utc_ns: Callable[[], int]) -> ClockDifference:
-    """Read another clock several times and return the median. It is assumed that it answers halfway through."""
+    """Read another clock again and again, for longer than it may stand still, and return the median.
+
+    It is assumed that it answers halfway through. A tenth of the answers at either end, which were late, do not count.
+    """
     answers: list[tuple[int, int]] = []
-    for _ in range(SAMPLES):
+    until_s = time.monotonic() + LONGEST_TICK_S
+    while len(answers) < SAMPLES or time.monotonic() < until_s:
         before_ns, began_ns = time.time_ns(), time.monotonic_ns()
         there_ns = read_utc_ns()
-        half_ns = (time.monotonic_ns() - began_ns) // 2
-        answers.append((there_ns - before_ns - half_ns, half_ns))
-    middle = statistics.median_low(difference for difference, _ in answers)
-    return ClockDifference(*next(pair for pair in answers if pair[0] == middle))
+        round_trip_ns = time.monotonic_ns() - began_ns
+        answers.append((there_ns - before_ns - round_trip_ns // 2, round_trip_ns))
+    answers.sort()
+    late = len(answers) // 10
+    difference_ns, _ = answers[(len(answers) - 1) // 2]
+    spread_ns = answers[-1 - late][0] - answers[late][0]
+    round_trip_ns = statistics.median_low(taken_ns for _, taken_ns in answers)
+    return ClockDifference(difference_ns, max(round_trip_ns, spread_ns) // 2, round_trip_ns)
 
 
 def utc_offset_ns() -> int:

@@ -15,7 +15,7 @@ from harness.lab.instances import connections
 from harness.lab.log_storage import Flushing
 from harness.machine.clocks import ClockDifference
 
-CLOCK = ClockDifference(0, 50_000)
+CLOCK = ClockDifference(0, 50_000, 100_000)
 
 
 def test_the_times_are_told_with_their_round_trip_and_with_what_the_instance_waited() -> None:

@@ -13,7 +13,6 @@ from harness.files.workload_file import Client
 from harness.load import threads
 from harness.load.plan import SEND_MESSAGE
 from harness.load.threads import CALLS_PER_CHUNK, CallLog, CellRun, ClientThread, SharedTransaction, ThreadState, Turns
-from harness.machine import clocks
 from tests.load import echo_server
 
 pytestmark = pytest.mark.process
@@ -203,10 +202,6 @@ def test_a_log_reads_back_across_its_chunks(first, last):
         log.latencies[number // CALLS_PER_CHUNK][number % CALLS_PER_CHUNK] = number
     log.count = 3 * CALLS_PER_CHUNK
     assert np.array_equal(log.latencies_ns(first, last), np.arange(first, last))
-
-
-def test_the_clock_offset_leads_to_the_wall_clock():
-    assert abs(time.perf_counter_ns() + clocks.utc_offset_ns() - time.time_ns()) < 5_000_000
 
 
 def test_the_recorder_writes_a_row_a_call(echo, tmp_path):
