@@ -23,7 +23,7 @@ CLOCK_TOLERANCE_NS = 1_000_000_000  # for a difference beyond its uncertainty
 def check_clock(side: Facts, measured: ClockDifference) -> Iterator[Finding]:
     difference_ns, uncertainty_ns = measured.difference_ns, measured.uncertainty_ns
     text = f"the clock differs from this machine's by {difference_ns / 1e6:+z.2f} ms, ± {uncertainty_ns / 1e6:.2f} ms"
-    if side.name == "target":
+    if side.name == "target" and measured.known_ns:
         text += ", by which a cell moves its times"
     if abs(difference_ns) - uncertainty_ns > CLOCK_TOLERANCE_NS:
         remedy = "synchronise both (chrony, w32tm): lifetimes of dialogs and certificates go by each server's clock"
