@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-SAMPLES = 9
+SAMPLES = 11  # of which one at either end does not count
 # On Windows SYSUTCDATETIME is GetSystemTimeAsFileTime, whose "accuracy depends on the computer hardware and version of
 # Windows": it may stand still for 15.6 ms. https://learn.microsoft.com/sql/t-sql/functions/sysutcdatetime-transact-sql
 LONGEST_TICK_S = 0.02
@@ -26,16 +26,18 @@ class ClockDifference:
 
 
 def compare(read_utc_ns: Callable[[], int]) -> ClockDifference:
-    """Read another clock again and again, for longer than it may stand still, and return the median.
+    """Read another clock several times, one that stands still for longer than its ticks may be, and return the median.
 
-    It is assumed that it answers halfway through. A tenth of the answers at either end, which were late, do not count.
+    It is assumed that it answers halfway through. A tenth of the answers at either end, which were late, does not count.
     """
     answers: list[tuple[int, int]] = []
+    told: set[int] = set()
     until_s = time.monotonic() + LONGEST_TICK_S
-    while len(answers) < SAMPLES or time.monotonic() < until_s:
+    while len(answers) < SAMPLES or (len(told) < len(answers) and time.monotonic() < until_s):
         before_ns, began_ns = time.time_ns(), time.monotonic_ns()
         there_ns = read_utc_ns()
         round_trip_ns = time.monotonic_ns() - began_ns
+        told.add(there_ns)
         answers.append((there_ns - before_ns - round_trip_ns // 2, round_trip_ns))
     answers.sort()
     late = len(answers) // 10
