@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-SAMPLES = 11  # of which one at either end does not count
+SAMPLES = 11
 # On Windows SYSUTCDATETIME is GetSystemTimeAsFileTime, whose "accuracy depends on the computer hardware and version of
 # Windows": it may stand still for 15.6 ms. https://learn.microsoft.com/sql/t-sql/functions/sysutcdatetime-transact-sql
 LONGEST_TICK_S = 0.02
@@ -28,7 +28,7 @@ class ClockDifference:
 def compare(read_utc_ns: Callable[[], int]) -> ClockDifference:
     """Read another clock several times, one that stands still for longer than its ticks may be, and return the median.
 
-    It is assumed that it answers halfway through. A tenth of the answers at either end, which were late, does not count.
+    It is assumed that it answers halfway through. Of what the answers spread over, a tenth at either end does not count.
     """
     answers: list[tuple[int, int]] = []
     told: set[int] = set()
