@@ -28,7 +28,7 @@ class ClockDifference:
 def compare(read_utc_ns: Callable[[], int]) -> ClockDifference:
     """Read another clock several times, one that stands still for longer than its ticks may be, and return the median.
 
-    It is assumed that it answers halfway through. Of what the answers spread over, a tenth at either end does not count.
+    It is assumed that it answers halfway through. The tenth of the answers at either end says nothing of the spread.
     """
     answers: list[tuple[int, int]] = []
     told: set[int] = set()
