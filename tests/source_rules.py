@@ -25,7 +25,7 @@ TOP_LEVEL = {
 }
 
 # Lines of Python. They may only fall, or be raised by a commit that says why.
-LINES_MAX = {"harness": 84_796, "tests": 66_016}
+LINES_MAX = {"harness": 84_797, "tests": 66_060}
 # Of all names that the harness binds, as a percentage; it may only fall. Name the thing: `found` says nothing of it.
 BARE_WORDS_PERCENT_MAX = 0.8
 # Prepositions, participles and pronouns. `out`, `other` and `key` are Python's own words.

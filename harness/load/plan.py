@@ -68,8 +68,8 @@ PROCESSOR_PERCENT_MAX = 90.0
 TIME_IN_CALLS_MIN = 0.8
 # Time in which threads were ready to run and had no processor is in their latencies, and missing in their rate.
 RUN_DELAY_PERCENT_MAX = 10.0
-# In one building a message is there and back within a millisecond, which was so in the paper's lab. Where more is most
-# of a call, the network decides how much the clients send.
+# Machines of one network answer each other within a millisecond. Where more is most of a call, the network decides how
+# much the clients send.
 ROUND_TRIP_MS_MAX = 2.0
 # The hub sends heartbeats: Locust counts a worker as missing after three seconds.
 HUB_LAG_MS_MAX = 1000.0

@@ -26,7 +26,7 @@ class ClockDifference:
 
 
 def compare(read_utc_ns: Callable[[], int]) -> ClockDifference:
-    """Read another clock several times, one that stands still for longer than its ticks may be, and return the median.
+    """Read another clock several times and return the median; one that stands still, until its tick must have ended.
 
     It is assumed that it answers halfway through. The tenth of the answers at either end says nothing of the spread.
     """

@@ -5,6 +5,7 @@ does not need it.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -172,6 +173,15 @@ def at_odds(containers: Mapping[str, Sequence[Any]]) -> list[str]:
         for name, container_ms, own_ms in rows
         if abs(own_ms - container_ms) > max(PROCESSOR_TIME_TOLERANCE * container_ms, PROCESSOR_TIME_TICKS_MS)
     ]
+
+
+def growth_bytes(file_io: Mapping[str, Sequence[Any]]) -> Mapping[str, int]:
+    """Return by how much the files of each database grew, of the columns of the record `file_io`."""
+    grown: Counter[str] = Counter()
+    columns = (file_io[name] for name in ("instance", "database_name", "growth_bytes"))
+    for instance, database, growth in zip(*columns, strict=True):
+        grown[f"{instance}, {database or 'a database hidden from this login'}"] += growth
+    return grown
 
 
 def pages_read(file_io: Mapping[str, Sequence[Any]], databases: Mapping[str, str]) -> dict[str, int]:

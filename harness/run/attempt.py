@@ -6,7 +6,6 @@ with the driver's text, stuck messages with the broker's own reason.
 """
 
 import contextlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -528,7 +527,7 @@ def _measured(
             readers_at_begin=reached.window.readers_at_begin,
             readers_at_end=reached.window.readers_at_end,
             queue_growth=reached.window.queue_growth,
-            growth_bytes=_growth_bytes(changes.get("file_io", records.columns("file_io", []))),
+            growth_bytes=snapshots.growth_bytes(changes.get("file_io", records.columns("file_io", []))),
             pages_read=_pages_read(lab, changes),
             health=report.health,
             shortfall=shortfall,
@@ -550,14 +549,6 @@ def _measured(
         state_reason=state_reason,
         is_counted=lab.workload.is_counted,
     )
-
-
-def _growth_bytes(file_io: Mapping[str, list[Any]]) -> Mapping[str, int]:
-    grown: Counter[str] = Counter()
-    columns = (file_io[name] for name in ("instance", "database_name", "growth_bytes"))
-    for instance, database, growth in zip(*columns, strict=True):
-        grown[f"{instance}, {database}"] += growth
-    return grown
 
 
 def _pages_read(lab: Lab, changes: Mapping[str, dict[str, list[Any]]]) -> dict[str, int]:

@@ -1,7 +1,8 @@
 /*
 Purpose:   the time on the instance's machine.
 Called by: the doctor, on every instance; the sweep, on the target, before and after each cell.
-Assumes:   the difference to another clock is uncertain by half the duration of the query.
+Assumes:   the difference to another clock is uncertain by half the duration of the query, and by half a tick of this one:
+           on Windows it may stand still for 15.6 ms.
 Variables: none
 Columns:   utc_ns (bigint, ns since 1970-01-01 UTC; datetime2 counts in 100 ns)
 */

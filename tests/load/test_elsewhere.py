@@ -118,6 +118,7 @@ def test_workers_join_by_locusts_command_and_by_the_short_form_and_end_with_the_
                 file = records.raw_path(tmp_path, "calls", cell_plan.visit, 1, f"i{initiator}")
                 assert pq.read_table(file).num_rows == sum(sent[initiator, thread] for thread in (1, 2, 3))
             clocks = run.clients.clocks()
+            assert list(clocks) == sorted(clocks)
             assert len(clocks) == initiators
             # It is one clock.
             assert all(abs(one.difference_ns) <= one.uncertainty_ns + 1_000_000 for one in clocks.values())

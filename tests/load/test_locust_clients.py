@@ -141,6 +141,7 @@ def test_progress_grows_while_a_cell_runs(clients, echo, tmp_path):
     assert progress.running_threads == 4
     assert progress.calls_per_s > 0
     assert [health.initiator for health in report.health] == [1, 2]
+    assert all(0 < health.round_trip_ms < health.call_ms * 100 for health in report.health)
 
 
 def test_failed_calls_are_counted_with_the_servers_words(clients, echo, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from harness.files.records import FIELDS, columns
 from harness.files.script_text import ScriptError
 from harness.lab import scripts
-from harness.observe.snapshots import PAGE_BYTES, Snapshot, at_odds, changes, pages_read, snapshot
+from harness.observe.snapshots import PAGE_BYTES, Snapshot, at_odds, changes, growth_bytes, pages_read, snapshot
 
 CONNECTION: Any = SimpleNamespace()
 INDEX = ("object_id", "schema_name", "object_name", "queue_schema_name", "queue_name", *FIELDS["index_waits"][2:])
@@ -207,3 +207,12 @@ def test_pages_read_are_those_of_data_files_of_the_labs_database_and_of_tempdb()
     rows = [(*key, 1, pages * PAGE_BYTES, 0, 0, 0, 0, 0) for *key, pages in files]
     databases = {"target": "SSBTarget", "initiator-1": "SSBInitiator1", "initiator-2": "SSBInitiator2"}
     assert pages_read(columns("file_io", rows), databases) == {"target": 17, "initiator-1": 0}
+
+
+def test_growth_is_that_of_all_files_of_a_database_also_where_the_login_may_not_see_its_name() -> None:
+    files = [("SSBTarget", "data", 3), ("SSBTarget", "log", 4), (None, "file 1", 5)]
+    rows = [("target", name, file, "ROWS", 0, 0, 0, 0, 0, 0, growth) for name, file, growth in files]
+    assert growth_bytes(columns("file_io", rows)) == {
+        "target, SSBTarget": 7,
+        "target, a database hidden from this login": 5,
+    }

@@ -107,7 +107,7 @@ class FakeServer:
                 ["initiator", "thread", "sequence", "sent_at_ns", "processed_at_ns"],
                 [(*row, row[3] + 1000) for row in self.stored],
             ),
-            "receives": lambda: (["received_at_ns", "messages", "session_id"], [(1, len(self.stored), 9)]),
+            "receives": lambda: (["received_at_ns", "messages", "session_id"], [(time.time_ns(), len(self.stored), 9)]),
             "errors": lambda: (["errors", "error_number", "error_message"], self.errors),
             "unprocessed": lambda: (["messages"], [(self._unprocessed(),)]),
             "sent_messages": lambda: (["messages"], [(self.sent or None,)]),
@@ -208,7 +208,7 @@ class FakeClients:
             }
             records.write(plan.results, "calls", plan.visit, plan.attempt, columns, writer=f"i{initiator}")
         sent = {(i, t): self.messages for i in range(1, cell.initiators + 1) for t in range(1, cell.threads + 1)}
-        health = GeneratorHealth(1, 10.0, 1.0, 0.99, 2.5)
+        health = GeneratorHealth(1, 10.0, 1.0, 0.99, 2.5, round_trip_ms=0.2)
         errors = [(self.error, self.failed_calls)] if self.failed_calls else []
         barriers = {Share(initiator): self._started_ns for initiator, _ in sent}
         return LoadReport(self._started_ns, now_ns, sent, self.failed_calls, errors, [], [health], barriers)
@@ -234,7 +234,7 @@ class FakeObservers:
 
     def target_progress(self) -> TargetProgress:
         readers = self.readers.pop(0) if len(self.readers) > 1 else self.readers[0]
-        return TargetProgress(0, 0, readers)
+        return TargetProgress(0, 100 * readers, readers)
 
     def window_begins(self) -> None: ...
 

@@ -12,9 +12,10 @@ from harness.files import records
 from harness.files import settings as settings_module
 from harness.files.records import State
 from harness.files.workload_file import Accounting
-from harness.lab import dialog_pool
+from harness.lab import dialog_pool, instance_clock
 from harness.lab.error_remedies import REMEDIES
 from harness.load.plan import SEND_MESSAGE_ON_NEW_DIALOG, LoadError, Sending
+from harness.machine.clocks import ClockDifference
 from harness.observe import event_sessions
 from harness.observe.dialog_pages import DialogPage
 from harness.observe.machine_use import MachineTotals
@@ -23,6 +24,7 @@ from harness.run.attempt import Attempt, Equipment, Measured, run
 from harness.run.cell_failures import CellFailed
 from harness.run.leaks import Leak
 from harness.run.phases import Phases
+from harness.run.validity import Evidence
 from tests.noting import NotingReporter
 from tests.run.fakes import CLOCK, FakeClients, FakeLab, FakeObservers, FakeServer, cell_row
 
@@ -266,9 +268,14 @@ def test_pages_are_recorded_of_the_dialogs_that_the_cell_uses(bench: Bench) -> N
     ]
 
 
-def test_the_record_says_how_many_queue_readers_ran_at_both_ends_of_the_window(bench: Bench) -> None:
-    bench.observers.readers = [2, 3, 4]  # while it settles, at the begin and at the end
+def test_what_the_target_shows_at_both_ends_of_the_window_is_recorded_and_evidence(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[Evidence] = []
+    monkeypatch.setattr(attempt_module, "judge", lambda evidence: judged.append(evidence) or (State.VALID, ""))
+    bench.observers.readers = [2, 3, 4]  # while it settles, at the begin and at the end; a hundred messages for each
     bench.run(settle=0)
+    assert judged[0].queue_growth == 100
     row = cell_row(bench.results)
     assert (row["readers_at_begin"], row["readers_at_end"]) == (3, 4)
 
@@ -308,6 +315,7 @@ def test_the_generators_health_is_recorded_by_worker(bench: Bench) -> None:
     [row] = pq.read_table(file).to_pylist()
     assert (row["initiator"], row["processor_percent"], row["hub_lag_ms_max"]) == (1, 10.0, 1.0)
     assert (row["run_delay_percent"], row["between_calls_percent"]) == (2.5, pytest.approx(1.0))
+    assert row["round_trip_ms"] == 0.2
 
 
 @pytest.fixture
@@ -384,3 +392,26 @@ def test_events_are_recorded_behind_the_window(bench: Bench, monkeypatch: pytest
     [file] = (bench.results / "raw" / "events").glob("*.parquet")
     [event] = pq.read_table(file).to_pylist()
     assert (event["event"], event["fields"], event["events_seen"]) == ("latch_suspend_end", '{"page_id": "367"}', 8)
+
+
+@pytest.mark.usefixtures("_no_conversations")
+def test_the_targets_times_become_this_machines_and_a_clock_that_was_set_disturbs_the_cell(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.lab.kind = EMBEDDED
+    hour_ns = 3600 * 10**9
+    ahead_ns = iter([hour_ns, hour_ns, hour_ns, hour_ns + 10**9])
+    monkeypatch.setattr(instance_clock, "measure", lambda connection: ClockDifference(next(ahead_ns), 1000))
+    bench.clients.worker_clocks = {"client-7 (process 4)": ClockDifference(50_000_000, 2000)}
+    assert "clock" not in bench.run().state_reason
+    [file] = (bench.results / "raw" / "clocks").glob("*.parquet")
+    rows = [(row["clock"], row["before_ns"], row["after_ns"]) for row in pq.read_table(file).to_pylist()]
+    assert rows == [("target", hour_ns, hour_ns), ("client-7 (process 4)", 50_000_000, 50_000_000)]
+    [file] = (bench.results / "raw" / "deliveries").glob("*.parquet")
+    assert {row["processed_at_ns"] - row["sent_at_ns"] for row in pq.read_table(file).to_pylist()} == {1000 - hour_ns}
+    bench.target.stored.clear()
+    disturbed = bench.run()
+    assert (disturbed.state, disturbed.state_reason.partition(";")[0]) == (
+        State.DISTURBED,
+        "the target's clock was set by +1.000 s",
+    )

@@ -48,6 +48,8 @@ def test_a_clock_that_was_set_is_named() -> None:
     assert clocks(5 * MS, -2 * MS).set_meanwhile() == []  # within 5 ms and what a quartz drifts in ten seconds
     assert clocks(5 * MS, -3 * MS).set_meanwhile() == ["the target's clock was set by -0.008 s"]
     assert clocks(5 * MS, -3 * MS, uncertainty_ns=MS).set_meanwhile() == []
+    of_worker = [Reading(at_ns, 0, {"a (process 1)": ClockDifference(ns, 0)}) for at_ns, ns in ((START, 0), (END, S))]
+    assert CellClocks(*of_worker).set_meanwhile() == ["worker a (process 1)'s clock was set by +1.000 s"]
     # Then the target's only seems to have changed.
     assert clocks(0, 3 * S, own_ns=-3 * S).set_meanwhile() == ["this machine's clock was set by -3.000 s"]
 

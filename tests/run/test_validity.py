@@ -65,6 +65,7 @@ def test_a_cell_without_a_finding_is_valid_and_needs_no_reason() -> None:
             "other processes used 31 % of the processors' time, 20 % before the run",
         ),
         ({"shortfall": "the clients did not keep to 5/s"}, State.STARVED, "the clients did not keep to 5/s"),
+        ({"clocks_set": ["the target's clock was set"]}, State.DISTURBED, "the target's clock was set"),
         (
             {"growth_bytes": {"target, tempdb": 64 * 2**20, "target, master": 0}},
             State.DISTURBED,
